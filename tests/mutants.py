@@ -137,6 +137,7 @@ OTHERS = {
     "_shared/purity.py": "breaches barycenter rowwise",
     "_shared/rowwise.py": "rowwise",
     "_training/_design.py": "linear_sensitivity linear_model neural_network",
+    "_training/_network.py": "neural_network",
     "_training/_target.py": "linear_values linear_queries linear_ranges bounds",
     "audit/__main__.py": "audit",
     "generative/_base.py": "generative generative_pairs generative_privacy "

@@ -34,9 +34,11 @@ def numerical_gradient(function, x, step=1e-6):
 
 
 @pytest.mark.parametrize("output", sorted(ACTIVATIONS))
-@pytest.mark.parametrize("hidden", ["relu", "tanh", "logistic"])
+@pytest.mark.parametrize("hidden", ["relu", "tanh", "logistic", "mixed"])
 def test_gradients_match_finite_differences(hidden, output):
-    network, rng = make_network(hidden, output)
+    # narrow layers that are mixed have units of one kind only
+    sizes = (3, 9, 8, 2) if hidden == "mixed" else (3, 5, 4, 2)
+    network, rng = make_network(hidden, output, sizes)
     X, V = rng.standard_normal((6, 3)), rng.standard_normal((6, 2))
     outputs = network.forward(X)
     deltas = network.backward(outputs, V)

@@ -14,7 +14,7 @@ from sklearn.base import clone
 
 from fairpriv_sklearn import audit
 from fairpriv_sklearn._shared.exact_transport import grid_codes
-from fairpriv_sklearn._training._network import Network
+from fairpriv_sklearn._training._network import ACTIVATIONS, Network
 from fairpriv_sklearn._training._target import CountedPart, RangeCounts, TargetCounts
 from fairpriv_sklearn.datasets import make_spurious_bias, make_spurious_regression
 from fairpriv_sklearn.distributed import Batches, resume
@@ -27,7 +27,6 @@ from fairpriv_sklearn.neural_network import (
 from fairpriv_sklearn.neural_network._base import (
     LearntRange,
     _curvature,
-    spread_bends,
     start_from,
 )
 from fairpriv_sklearn.neural_network._objective import (
@@ -725,18 +724,19 @@ def test_a_network_starts_from_a_constant_and_its_hidden_units_learn_at_once(siz
     assert not network.weights[-1].any()
 
 
-@pytest.mark.parametrize("sizes", [[3, 18, 2], [3, 16, 6, 1], [3, 3, 1]])
-def test_a_quarter_of_the_first_units_has_its_middle_elsewhere(sizes):
+@pytest.mark.parametrize("width", [1, 2, 3, 4, 16, 17, 32])
+def test_a_mixed_layer_has_units_of_two_kinds_and_still_starts_from_a_constant(width):
     rng = np.random.default_rng(0)
-    network = Network(sizes, hidden_activation="tanh").initialize(rng.standard_normal)
-    spread_bends(network)
-    n_units = sizes[1] // 4
-    lengths = np.linalg.norm(network.weights[0], axis=0)[:n_units]
-    at = [-0.75, -0.25, 0.25, 0.75][:n_units]
-    assert_allclose(network.biases[0][:n_units], -np.array(at) * lengths)
-    assert not network.biases[0][n_units:].any()
-    start_from(network, np.zeros(sizes[-1]), sizes[-2] // 2)
-    outputs = network.forward(rng.normal(size=(20, 3)))[-1]
+    network = Network([3, width, 2], hidden_activation="mixed")
+    network.initialize(rng.standard_normal)
+    start_from(network, np.zeros(2), width // 2)
+    X = rng.normal(size=(20, 3))
+    hidden, outputs = network.forward(X)[1:]
+    bent = np.arange(width) % max(width // 2, 1) < 3 * (width // 2) // 8
+    assert bent.sum() == {4: 0, 16: 6, 17: 7, 32: 12}.get(width, 0)
+    inputs = X @ network.weights[0]
+    assert_allclose(hidden[:, bent], np.maximum(inputs, 0)[:, bent])
+    assert_allclose(hidden[:, ~bent], np.tanh(inputs)[:, ~bent])
     assert_allclose(outputs, 0.0, atol=1e-15)
 
 
@@ -754,23 +754,23 @@ BENDS = {"fairness_weight": 0, "target_bounds": (-1, 1), "bounds": (-1, 1)}
         ({"data_norm": 1.5}, False),
         ({"epsilon": 0.1}, False),
         ({"target_bounds": (-1, 30)}, True),  # their range is learnt
-        ({"hidden_layer_sizes": (1,)}, False),
-        ({"hidden_layer_sizes": ()}, None),  # no such units
+        ({"hidden_layer_sizes": (1,)}, False),  # no pairs
+        ({"hidden_layer_sizes": ()}, False),
         ({"epsilon": np.inf}, True),
     ],
 )
-def test_units_start_with_biases_where_records_tell_enough(changed, bends):
+def test_units_are_mixed_where_records_tell_enough(changed, bends):
     rng = np.random.default_rng(0)
     X, y = rng.uniform(-1, 1, (6000, 2)), rng.uniform(-1, 1, 6000)
     groups = rng.integers(0, 2, 6000)
     steps = {"max_iter": 1, "learning_rate": 1e-12, "random_state": 0}
     model = DPWassersteinMLPRegressor(groups=[0, 1], **{**steps, **BENDS, **changed})
     model.fit(X, y, sensitive_features=groups)
-    if len(model.coefs_) > 1:
-        assert (np.abs(model.intercepts_[0]).max() > 1e-3) == bends
+    assert (model._activations[0] == "mixed") == bends
+    assert "mixed" not in model._activations[1:]
     if changed == {}:  # mostly zero: the mean is near an end of the learnt range
         model.fit(X, np.where(y > 0.6, y, 0.0))
-        assert np.abs(model.intercepts_[0]).max() < 1e-3
+        assert model._activations == ["tanh", "identity"]
 
 
 @pytest.mark.parametrize(
@@ -782,7 +782,7 @@ def test_units_start_with_biases_where_records_tell_enough(changed, bends):
         (0.5, "add_remove", 1000, False),  # by the noisy count, not by a usual number
     ],
 )
-def test_a_rare_class_starts_without_biases(share, neighboring, n, bends):
+def test_units_of_a_rare_class_are_not_mixed(share, neighboring, n, bends):
     rng = np.random.default_rng(0)
     X, y = rng.uniform(-1, 1, (n, 2)), (np.arange(n) < share * n).astype(int)
     model = DPWassersteinMLPClassifier(
@@ -794,7 +794,7 @@ def test_a_rare_class_starts_without_biases(share, neighboring, n, bends):
         learning_rate=1e-12,
         random_state=0,
     ).fit(X, y)
-    assert (np.abs(model.intercepts_[0]).max() > 1e-3) == bends
+    assert (model._activations[0] == "mixed") == bends
 
 
 def test_what_is_enough_goes_by_columns_and_by_evenness():
@@ -817,13 +817,17 @@ def test_what_is_enough_goes_by_columns_and_by_evenness():
 
 
 @pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
-def test_replay_of_starts_with_biases(relation, monkeypatch):
-    """Whether units have biases is decided by what was released."""
+def test_replay_of_mixed_units(relation, monkeypatch):
+    """Whether units are mixed is decided by what was released."""
     bent, base = [], "fairpriv_sklearn.neural_network._base"
+    forward, backward = ACTIVATIONS["mixed"]
     monkeypatch.setattr(f"{base}.SIGNAL_OF_BENDS", 1e-3)
-    monkeypatch.setattr(
-        f"{base}.spread_bends", lambda network: bent.append(spread_bends(network))
-    )
+
+    def seen(z):
+        bent.append(z.shape)
+        return forward(z)
+
+    monkeypatch.setitem(ACTIVATIONS, "mixed", (seen, backward))
     X = np.random.default_rng(0).uniform(-1, 1, (30, 2))
     few = {"max_iter": 2, "hidden_layer_sizes": (8,), "epsilon": 100.0}
     for model, y in (

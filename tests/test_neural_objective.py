@@ -59,12 +59,14 @@ def make_loss(
     exact=False,
     scale=0.4,
     n_records=None,
+    activation="tanh",
 ):
     """A network, its head and the loss, without going through an estimator."""
     rng = np.random.default_rng(seed)
     d = X.shape[1]
-    sizes = (d, 4, 2, 4, d) if kind == "code" else (d, 5, targets.shape[1])
-    network = Network(sizes, hidden_activation="tanh", product=row_scores)
+    width = 8 if activation == "mixed" else 5  # smaller ones have units of one kind
+    sizes = (d, 4, 2, 4, d) if kind == "code" else (d, width, targets.shape[1])
+    network = Network(sizes, hidden_activation=activation, product=row_scores)
     network.theta[:] = scale * rng.standard_normal(network.theta.size)
     layer = 2
     head = SimplexOutputs(layer) if kind == "simplex" else RealOutputs(layer)
@@ -255,8 +257,9 @@ def test_without_penalty_or_loss_the_other_part_remains():
 # --- Contributions are functions of the record alone ----------------------------------
 
 
+@pytest.mark.parametrize("activation", ["tanh", "mixed"])
 @pytest.mark.parametrize("kind", HEADS)
-def test_a_records_share_is_bitwise_independent_of_the_others(kind):
+def test_a_records_share_is_bitwise_independent_of_the_others(kind, activation):
     """Outputs, clipped gradients: same bits at every position, in every table."""
     rng = np.random.default_rng(5)
     X, targets, _ = make_table(kind, 3000, rng)
@@ -272,7 +275,8 @@ def test_a_records_share_is_bitwise_independent_of_the_others(kind):
     ]:
         table, table_targets = X[:n].copy(), targets[:n].copy()
         table[position], table_targets[position] = X[3], targets[3]
-        loss = make_loss(kind, table, table_targets, groups[:n], clip_norm=0.5)
+        given = {"clip_norm": 0.5, "activation": activation}
+        loss = make_loss(kind, table, table_targets, groups[:n], **given)
         directions = some_directions(loss)
         chunks = list(loss.chunks.told(lambda *chunk: chunk))
         block, block_targets = chunks[position // 2048]

@@ -4,11 +4,12 @@ Without a penalty, epsilon 1 unless said, in bounds of round numbers (targets) o
 table (features). R2 of numbers as targets, all other numbers as features, mean of six
 splits; accuracy and mean log likelihood of four tables with classes, eight splits; the
 part of the variance that an autoencoder of two components keeps, of simulated tables,
-five seeds, on 4,000 fresh rows; and what biases of the first layer at the start give on
+five seeds, on 4,000 fresh rows; and what mixed units of the first layer give on
 simulated targets, R2 or the part of the log loss of shares that is saved, eight seeds,
-on 8,000 fresh rows. `reach`, from where on there are biases, and the limits of the line
-search were chosen on other simulated tables, and a prior's rate was held
-against settings of `bad_bargain.py`; the real tables were not looked at. Run::
+on 8,000 fresh rows. `reach`, from where on units are mixed and how many are "relu", and
+the limits of the line search were chosen on other simulated tables, and a prior's rate
+was held against settings of `bad_bargain.py`; the real tables were not looked at.
+Run::
 
     python examples/benchmarks/network_steps.py
 """
@@ -166,18 +167,18 @@ def gained(kind, form, n, d, seed, wide):
 
 
 def starts():
-    print(f"{'start of the first layer':36}{'rows':>6}{'zero':>9}{'now':>9}{'gain':>9}")
+    print(f"{'units of the first layer':36}{'rows':>6}{'tanh':>9}{'now':>9}{'gain':>9}")
     for d, n in ((3, 4500), (6, 5000)):
         for kind, form in STARTS:
             for wide in (1, 10):
                 case = kind, form, n, d
                 now = np.array([gained(*case, 900 + i, wide) for i in range(8)])
                 with mock.patch.object(_base, "SIGNAL_OF_BENDS", np.inf):
-                    zero = np.array([gained(*case, 900 + i, wide) for i in range(8)])
-                error = (now - zero).std(ddof=1) / 8**0.5
+                    tanh = np.array([gained(*case, 900 + i, wide) for i in range(8)])
+                error = (now - tanh).std(ddof=1) / 8**0.5
                 name = f"{kind}, {form}, {d}" + (", wide" if wide > 1 else "")
-                print(f"{name:36}{n:>6}{zero.mean():>9.3f}{now.mean():>9.3f}", end="")
-                print(f"{(now - zero).mean():>+9.3f} ({error:.3f})", flush=True)
+                print(f"{name:36}{n:>6}{tanh.mean():>9.3f}{now.mean():>9.3f}", end="")
+                print(f"{(now - tanh).mean():>+9.3f} ({error:.3f})", flush=True)
 
 
 def main():

@@ -30,12 +30,22 @@ from scipy.special import expit
 Product = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
+def _bent(width: int) -> np.ndarray:
+    """Which units of a mixed layer are "relu": 3 of 8, the same ones of either half."""
+    n_pairs = width // 2
+    return np.arange(width) % max(n_pairs, 1) < 3 * n_pairs // 8
+
+
 # name -> (function, product of its transposed Jacobian, at output h, with g)
 ACTIVATIONS = {
     "identity": (lambda z: z, lambda h, g: g),
     "relu": (lambda z: np.maximum(z, 0), lambda h, g: g * (h > 0)),
     "tanh": (np.tanh, lambda h, g: g * (1 - h * h)),
     "logistic": (expit, lambda h, g: g * h * (1 - h)),
+    "mixed": (
+        lambda z: np.where(_bent(z.shape[1]), np.maximum(z, 0), np.tanh(z)),
+        lambda h, g: g * np.where(_bent(h.shape[1]), h > 0, 1 - h * h),
+    ),
 }
 
 

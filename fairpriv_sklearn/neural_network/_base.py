@@ -87,7 +87,7 @@ RESIDUAL_SHARE = 0.045
 NOISE_OF_LEVEL = 0.02
 MOST_ADDED = 2.0
 # Records times the parameter, per column and as far as the targets are even, from where
-# on hidden units start with biases. Chosen on simulated tables.
+# on some units of the first layer are "relu". Chosen on simulated tables.
 SIGNAL_OF_BENDS = 150.0
 # So small a part of the targets' deviation costs their mean little. Simulated tables.
 LITTLE_NOISE = 0.15
@@ -104,20 +104,7 @@ def start_from(network: Network, constant, n_pairs: int = 0) -> None:
     if n_pairs:
         below, second = network.weights[-2], slice(n_pairs, 2 * n_pairs)
         below[:, second], above[second] = below[:, :n_pairs], -above[:n_pairs]
-        network.biases[-2][second] = network.biases[-2][:n_pairs]
     network.biases[-1][...] = constant
-
-
-def spread_bends(network: Network) -> None:
-    """Give a quarter of the first layer's units biases, the others keep zero.
-
-    Along their weights these units have their middles at even steps from -1 to 1: odd
-    functions about one centre alone learn little of what is even about it.
-    """
-    n_units = network.sizes[1] // 4
-    middles = 2 * (np.arange(n_units) + 0.5) / max(n_units, 1) - 1
-    lengths = np.linalg.norm(network.weights[0][:, :n_units], axis=0)
-    network.biases[0][:n_units] = -middles * lengths
 
 
 def _left(mu: float, spent: float) -> float:
@@ -354,7 +341,7 @@ class FairNetworkMixin(NoisyGradientsMixin):
         n_pairs = 0 if is_known else self._n_pairs(network)
         start = head.constant(sums, n_records, scale)
         if n_pairs and self._bends(counts, n_records * mu, head.evenness(start)):
-            spread_bends(network)
+            network.activations[0] = "mixed"
         start_from(network, start, n_pairs)
         if not is_known:
             self._descend(wall, rows, network, head, targets, inputs, sizes)
@@ -454,11 +441,11 @@ class FairNetworkMixin(NoisyGradientsMixin):
         return network.sizes[-2] // 2 if len(network.weights) > 1 else 0
 
     def _bends(self, counts, signal: float, evenness: float) -> bool:
-        """Whether some units start with biases: by what is public or released.
+        """Whether some units of the first layer are "relu": by released numbers.
 
-        Beside a penalty, for functions that are not odd, where counts do not tell well
-        where columns are, and of few records or uneven targets, they took more than
-        they gave.
+        Odd functions alone learn little of what is even. Beside a penalty, where counts
+        do not tell well where columns are, and of few records or uneven targets, units
+        that are not odd took more than they gave.
         """
         is_plain = self.fairness_weight == 0 and self.activation == "tanh"
         least = SIGNAL_OF_BENDS / max(evenness, 1e-9) ** 2

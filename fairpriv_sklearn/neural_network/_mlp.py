@@ -154,10 +154,10 @@ class DPWassersteinMLPRegressor(FairNetworkMixin, RegressorMixin, DPEstimator):
     clipped gradients. A projected prediction beyond [-1, 1]
     counts as at the end of the range and is still pulled back.
 
-    Hidden biases start at zero. Without a penalty, with "tanh", and where the ranges of
-    the columns are learnt, some units of the first layer start with biases spread over
-    them, if records are many and targets even enough: functions that are not odd are
-    learnt sooner.
+    Without a penalty, with "tanh", and where the ranges of the columns are learnt, 3 of
+    8 units of the first layer are "relu" instead, the same ones of either half of them,
+    if records are many and targets even enough: functions that are not odd are learnt
+    sooner.
 
     References
     ----------
@@ -455,10 +455,10 @@ class DPWassersteinMLPClassifier(FairNetworkMixin, ClassifierMixin, DPEstimator)
     clipped gradients. Directions are centred and have a range
     of one, as the constant direction sees no difference between probabilities.
 
-    Hidden biases start at zero. Without a penalty, with "tanh", and where the ranges of
-    the columns are learnt, some units of the first layer start with biases spread over
-    them, if records are many and classes even enough: functions that are not odd are
-    learnt sooner.
+    Without a penalty, with "tanh", and where the ranges of the columns are learnt, 3 of
+    8 units of the first layer are "relu" instead, the same ones of either half of them,
+    if records are many and classes even enough: functions that are not odd are learnt
+    sooner.
 
     References
     ----------
