@@ -172,7 +172,9 @@ def test_audit_of_counts(reach_size, honest, monkeypatch):
     estimator = regressor(epsilon=2.0, n_bins=3, reach_size=reach_size)
     if not honest:
         halve_the_noise(monkeypatch)
-    bound = pure_audit(*log_ratios(estimator, blind_pair("number"), n_fits=500))
+    bound = pure_audit(
+        *log_ratios(estimator, blind_pair("number"), 250 if honest else 500)
+    )
     assert bound > 0.6 and (bound <= 2.0) == honest
 
 
@@ -189,7 +191,9 @@ def test_audit_of_sizes(honest, monkeypatch):
     if not honest:
         monkeypatch.setattr(CellCounts, "sensitivity", forgetful)
     estimator = regressor(epsilon=2.0, n_bins=3)
-    bound = pure_audit(*log_ratios(estimator, blind_pair("number"), n_fits=300))
+    bound = pure_audit(
+        *log_ratios(estimator, blind_pair("number"), 150 if honest else 300)
+    )
     assert bound > 0.6 and (bound <= 2.0) == honest
 
 
