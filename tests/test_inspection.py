@@ -43,10 +43,7 @@ from fairpriv_sklearn.privacy import (  # noqa: E402
     privacy_report,
     with_budget,
 )
-from fairpriv_sklearn.transport import (
-    fair_barycenter,  # noqa: E402
-    quantise,
-)
+from fairpriv_sklearn.transport import fair_barycenter, quantise  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
