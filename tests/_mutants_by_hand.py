@@ -1165,7 +1165,7 @@ MUTANTS = [
     (
         "h108",
         _NETWORK,
-        "targets = inputs = learnt.clipped(whole)",
+        'rows = rows.remade("x", learnt.narrow)',
         "targets = learnt.clipped(whole)",
         "autoencoder: inputs are not scaled to the range",
     ),
@@ -1320,8 +1320,8 @@ MUTANTS = [
     (
         "h122",
         _NETWORK,
-        "return parts.clipped(INPUTS), scaling.within(parts.center, parts.width)",
-        "return parts.clipped(INPUTS), scaling",
+        "scaling = scaling.within(parts.center, parts.width)",
+        "pass",
         "networks: rows are not scaled as the training had them",
     ),
     (
@@ -1348,9 +1348,30 @@ MUTANTS = [
     (
         "h127",
         _NETWORK,
-        "outputs = network.forward(padded_chunk(inputs(block)))[-1][: block.n_rows]",
-        "outputs = network.forward(padded_chunk(block.x))[-1][: block.n_rows]",
-        "networks: residuals of rows scaled by the bounds",
+        'return rows.remade("x", parts.narrow), scaling',
+        "return rows, scaling",
+        "networks: training sees rows scaled by the bounds",
+    ),
+    (
+        "h1090",
+        "_training/_target.py",
+        "return np.clip(self._parts.scaled(rows_of(self.values, rows)), -1.0, 1.0)",
+        "return self._parts.scaled(rows_of(self.values, rows))",
+        "networks: rows beyond the ranges are not clipped",
+    ),
+    (
+        "h1091",
+        "_training/_design.py",
+        "rows = self._made(slice(None))",
+        "rows = np.sort(self._made(slice(None)), axis=0)",
+        "rows of a small table are others than those of a large one",
+    ),
+    (
+        "h1092",
+        "_shared/rowwise.py",
+        "buffer[:n_block], buffer[n_block:] = block, 0",
+        "buffer[:n_block] = block",
+        "the last block is filled up with rows of the one before",
     ),
     (
         "h160",
@@ -2289,8 +2310,8 @@ MUTANTS = [
     (
         "h824",
         "neural_network/_base.py",
-        "where = start, scale / n_records, whole, inputs, n_records",
-        "where = start, scale, whole, inputs, n_records",
+        "where = start, scale / n_records, whole, n_records",
+        "where = start, scale, whole, n_records",
         "networks: the noise of a sum is taken for that of a mean",
     ),
     (

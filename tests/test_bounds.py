@@ -334,8 +334,8 @@ def output_residuals(relation):
     network = Network((1, 3), product=row_scores)
     network.weights[0][:] = 1.0
     learnt = LearntRange(np.full(3, 0.2), np.full(3, 0.1))
-    of_block = (lambda block: block.y), (lambda block: block.x)
-    around = learnt.around(*of_block, network, np.full(3, 2.0), np.zeros(3), 0.5)
+    where = np.full(3, 2.0), np.zeros(3), 0.5
+    around = learnt.around(lambda block: block.y, network, *where)
     columns = {"x": np.ones((3, 1)), "y": np.vstack([np.ones(3), np.zeros((2, 3))])}
     query = OutputResiduals(6, around, False)
     return pair(relation, query, columns, {"x": -np.ones(1), "y": -np.ones(3)})
@@ -354,7 +354,6 @@ def along_outputs(relation):
         RealOutputs(1, spread=0.1),
         np.full(1, -0.5),
         lambda block: block.y,
-        lambda block: block.x,
     )
     columns = {"x": np.array([[0.9], [0.0]]), "y": np.array([[-1.0], [0.0]])}
     query = AlongOutputs(2, along, False)

@@ -26,7 +26,6 @@ from fairpriv_sklearn.neural_network._line_search import (
     scale_outputs,
 )
 from fairpriv_sklearn.neural_network._objective import (
-    INPUTS,
     RealOutputs,
     SimplexOutputs,
 )
@@ -68,7 +67,7 @@ def numbers(signal=1.0, noise=0.1):
 
 def factors(network, head, constant, rows, longest=LONGEST, noise=0.0):
     before = network.weights[-1].copy()
-    told = Wall(noise), rows, network, head, constant, TARGETS, INPUTS, N, longest
+    told = Wall(noise), rows, network, head, constant, TARGETS, N, longest
     scale_outputs(*told)
     off = network.biases[-1] - constant
     return np.diag(network.weights[-1] / before), off
@@ -126,7 +125,7 @@ def test_derivatives_are_those_of_the_loss(head):
     y = np.eye(3)[rng.integers(3, size=300)] if is_simplex else 0.3 * x + 0.1
     constant = np.array([0.1, 0.0, -0.1])
     network = linear(np.eye(3), constant)
-    along = derivatives_along(network, head, constant, TARGETS, INPUTS)
+    along = derivatives_along(network, head, constant, TARGETS)
     own = network.predict(x) - constant
     weights, step = head.weights(own), 1e-6
 
@@ -156,7 +155,7 @@ def test_derivatives_of_numbers_are_cut_off_at_parts_of_their_deviation(spread):
     own = spread * np.array([[-2.0], [-1.5], [0.75], [1.5], [2.0]])
     residuals = spread * np.array([[-2.0], [-1.0], [0.5], [1.0], [3.0]])
     rows = block(own, own - residuals * np.sign(own))
-    along = derivatives_along(network, head, constant, TARGETS, INPUTS)
+    along = derivatives_along(network, head, constant, TARGETS)
     query = AlongOutputs(2, along, are_counts=False)
     expected = [(-1, 1), (-1, 1), (0.5, 0), (1, 1), (1, 1)]
     for x, y, told in zip(rows.x, rows.y, expected, strict=True):
@@ -228,7 +227,7 @@ def test_errors_of_the_factor_are_those_of_the_noise(longest, monkeypatch):
     rng = np.random.default_rng(0)
     for _ in range(400):
         network = linear(np.diag([8.0, 1.0]) + 1e-12, constant)
-        where = network, head, constant, TARGETS, INPUTS, N, longest
+        where = network, head, constant, TARGETS, N, longest
         scale_outputs(NoisyWall(noise), rows, *where)
     assert_allclose(np.std(drawn, axis=0), np.mean(stated, axis=0), rtol=0.12)
 

@@ -14,8 +14,14 @@ from sklearn.base import clone
 
 from fairpriv_sklearn import audit
 from fairpriv_sklearn._shared.exact_transport import grid_codes
+from fairpriv_sklearn._training import _design
 from fairpriv_sklearn._training._network import ACTIVATIONS, Network
-from fairpriv_sklearn._training._target import CountedPart, RangeCounts, TargetCounts
+from fairpriv_sklearn._training._target import (
+    CountedPart,
+    NarrowedRows,
+    RangeCounts,
+    TargetCounts,
+)
 from fairpriv_sklearn.datasets import make_spurious_bias, make_spurious_regression
 from fairpriv_sklearn.distributed import Batches, resume
 from fairpriv_sklearn.mechanisms import noise_source
@@ -981,7 +987,7 @@ def test_outputs_are_shifted_by_what_stands_out(
     learnt = LearntRange(np.array([0.1]), np.array([0.1]), spread)
     network, targets = Network((1, 1)), attrgetter("y")
     network.theta[:] = [1.0, 1.0]
-    where = np.array([1.5]), doubt, targets, INPUTS, 100
+    where = np.array([1.5]), doubt, targets, 100
     wide_regressor()._correct(Wall(), None, network, learnt, *where)
     assert network.biases[0] == approx(1.0 + shift, abs=1e-6)
     learnt.undo(network)
@@ -1134,6 +1140,22 @@ def test_bounds_much_wider_than_the_features_cost_networks_little(kind, relation
     assert_array_equal(model.predict(far), model.predict(nearest))
 
 
+def test_rows_of_a_large_table_are_made_in_every_step_and_are_the_same(monkeypatch):
+    X, score = in_units(4000, np.random.default_rng(0))
+    params = {"classes": [0, 1], "epsilon": 1.0, "max_iter": 2, **WIDE_COLUMNS}
+    model = DPWassersteinMLPClassifier(**params)
+    given = X, (score > 0).astype(int)
+    once = model.fit(*given).coefs_
+    made, narrowed = [], NarrowedRows._made
+    monkeypatch.setattr(_design, "_LARGE", X.size - 1)
+    monkeypatch.setattr(
+        NarrowedRows, "_made", lambda *told: made.append(0) or narrowed(*told)
+    )
+    for own, other in zip(model.fit(*given).coefs_, once, strict=True):
+        assert_array_equal(own, other)
+    assert len(made) > 2
+
+
 def test_training_sees_rows_as_prediction_does(monkeypatch):
     """And the second look is at what the first one left."""
     looks, seen = [], []
@@ -1145,9 +1167,9 @@ def test_training_sees_rows_as_prediction_does(monkeypatch):
 
     descend = DPWassersteinMLPClassifier._descend
 
-    def watched(self, wall, rows, network, head, targets, inputs, sizes):
-        seen.extend(inputs(block) for block in rows.blocks(4000))
-        descend(self, wall, rows, network, head, targets, inputs, sizes)
+    def watched(self, wall, rows, network, head, targets, sizes):
+        seen.extend(block.x for block in rows.blocks(4000))
+        descend(self, wall, rows, network, head, targets, sizes)
 
     monkeypatch.setattr(RangeCounts, "learnt", learnt)
     monkeypatch.setattr(DPWassersteinMLPClassifier, "_descend", watched)

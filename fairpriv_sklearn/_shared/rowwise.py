@@ -34,8 +34,9 @@ def padded_blocks(X: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
     """Yield ``(rows, block)``: C-contiguous blocks of exactly 256 rows.
 
     The last block is padded with zero rows; ``rows`` says which rows of `X` its
-    first rows are.
+    first rows are. A block is there until the next one: its memory is used again.
     """
+    buffer = None
     for rows in row_slices(X.shape[0], BLOCK_ROWS):
         block = X[rows]
         n_block = block.shape[0]
@@ -43,8 +44,9 @@ def padded_blocks(X: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
         if n_block < BLOCK_ROWS or not (
             block.flags.c_contiguous and block.ctypes.data % 64 == 0
         ):
-            buffer = _aligned_zeros((BLOCK_ROWS, X.shape[1]), X.dtype)
-            buffer[:n_block] = block
+            if buffer is None:
+                buffer = _aligned_zeros((BLOCK_ROWS, X.shape[1]), X.dtype)
+            buffer[:n_block], buffer[n_block:] = block, 0
             block = buffer
         yield rows, block
 

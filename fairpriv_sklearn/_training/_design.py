@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from .._shared.arrays import Floats, row_slices
+from .._wall import rows_of
 
 BITS = 20
 UNIT = 2.0**-BITS
@@ -359,18 +360,40 @@ class _CodedRows:
         return scaling.design(np.asarray(table)).rows
 
 
-class ScaledRows:
-    """Rows of a table, scaled where they are read: no copy of the table is held."""
+class MadeRows:
+    """Rows that are made where they are read: no copy of a large table is held.
 
-    def __init__(self, X, scaling: FeatureScaling):
-        self.values, self._scaling = X, scaling
-        self.shape = X.shape
+    Subclasses say by `_made` what rows become, each a function of the row alone.
+    """
+
+    def __init__(self, values):
+        self.values, self.shape = values, values.shape
 
     def __len__(self) -> int:
-        return len(self.values)
+        return self.shape[0]
+
+    @cached_property
+    def _small(self) -> NDArray | None:
+        """All of them where memory does not count, as training reads them often."""
+        if math.prod(self.shape) > _LARGE:
+            return None
+        rows = self._made(slice(None))
+        rows.flags.writeable = False
+        return rows
 
     def rows_at(self, rows) -> NDArray:
-        """Some rows, scaled and clipped by the public bounds, on the grid."""
+        """Some of the rows."""
+        return self._made(rows) if self._small is None else rows_of(self._small, rows)
+
+
+class ScaledRows(MadeRows):
+    """Rows of a table, scaled and clipped by the public bounds, on the grid."""
+
+    def __init__(self, X, scaling: FeatureScaling):
+        super().__init__(X)
+        self._scaling = scaling
+
+    def _made(self, rows) -> NDArray:
         design = self._scaling.design(self.values[rows])
         rows = dense_block(design.rows)
         return rows if self._scaling.unit == 1.0 else rows * design.scale

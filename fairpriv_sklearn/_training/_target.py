@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from .._shared.arrays import Floats, Integers, project_simplex
 from .._shared.sensitivity import counts_l2
-from .._wall import PrivacyFilter, Query, Rows
-from ._design import BITS, UNIT
+from .._wall import PrivacyFilter, Query, Rows, rows_of
+from ._design import BITS, UNIT, MadeRows
 
 TARGET_SHARE = 0.05
 """Share of the squared Gaussian-DP parameter that counts of the target take."""
@@ -232,6 +232,21 @@ class Parts:
     def clipped(self, values):
         """Values of a block, scaled and clipped to the parts."""
         return lambda block: np.clip(self.scaled(values(block)), -1.0, 1.0)
+
+    def narrow(self, column) -> NarrowedRows:
+        """A column of rows in [-1, 1], scaled and clipped where they are read."""
+        return NarrowedRows(column, self)
+
+
+class NarrowedRows(MadeRows):
+    """Rows in [-1, 1], scaled and clipped to parts of it."""
+
+    def __init__(self, column, parts: Parts):
+        super().__init__(column)
+        self._parts = parts
+
+    def _made(self, rows):
+        return np.clip(self._parts.scaled(rows_of(self.values, rows)), -1.0, 1.0)
 
 
 def learnt_parts(

@@ -143,14 +143,14 @@ class LearntRange(Parts):
         width = np.max(width) * ones
         return cls(np.clip(center, width - 1, 1 - width), width)
 
-    def around(self, targets, inputs, network, reach: Floats, constant, most: float):
+    def around(self, targets, network, reach: Floats, constant, most: float):
         """What a block's targets are above the outputs, and these above a constant.
 
         In units of `reach` and of `most`.
         """
 
         def around(block):
-            outputs = network.forward(padded_chunk(inputs(block)))[-1][: block.n_rows]
+            outputs = network.forward(padded_chunk(block.x))[-1][: block.n_rows]
             above = (self.scaled(targets(block)) - outputs) / reach
             return np.hstack([above, (outputs - constant) / most])
 
@@ -286,8 +286,8 @@ class FairNetworkMixin(NoisyGradientsMixin):
                 "error; fit on a part of the table."
             )
         noise = noise_source(self.random_state)
-        of_inputs, inputs = targets is None, INPUTS
-        targets = inputs if of_inputs else targets
+        of_inputs = targets is None
+        targets = INPUTS if of_inputs else targets
         if self._has_few_records(rows.n_rows):
             self._fit_constant(rows, network, head, targets, noise)
             return
@@ -317,12 +317,12 @@ class FairNetworkMixin(NoisyGradientsMixin):
         whole, learnt, scaling = targets, None, self._scaling
         for one in counts:
             if one.name == RangeCounts.name and not of_inputs:
-                inputs, scaling = self._learn_columns(wall, rows, one, n_records)
+                rows, scaling = self._learn_columns(wall, rows, one, n_records)
                 continue
             if of_inputs:
                 told = one, wall.release(one, rows), n_records, wall.scale(one)
                 learnt = LearntRange.of_inputs(*told)
-                targets = inputs = learnt.clipped(whole)
+                rows = rows.remade("x", learnt.narrow)
             else:
                 learnt = LearntRange.of(counted_parts(wall, rows, one, n_records))
                 targets = learnt.clipped(whole)
@@ -344,15 +344,15 @@ class FairNetworkMixin(NoisyGradientsMixin):
             network.activations[0] = "mixed"
         start_from(network, start, n_pairs)
         if not is_known:
-            self._descend(wall, rows, network, head, targets, inputs, sizes)
+            self._descend(wall, rows, network, head, targets, sizes)
             if self._is_searched:
                 # What a penalty holds short is not made longer.
                 longest = 1.0 if self.fairness_weight > 0 else LONGEST
-                where = start, targets, inputs, n_records
+                where = start, targets, n_records
                 scale_outputs(wall, rows, network, head, *where, longest)
         if learnt is not None:
             if not (of_inputs or is_known):
-                where = start, scale / n_records, whole, inputs, n_records
+                where = start, scale / n_records, whole, n_records
                 self._correct(wall, rows, network, learnt, *where)
             learnt.undo(network, of_inputs)
         self._publish_fit(network, scaling, n_steps or 1, wall)
@@ -381,11 +381,12 @@ class FairNetworkMixin(NoisyGradientsMixin):
         return [RangeCounts(n_bins, n_columns, INPUTS, n_looks=2)] if n_bins else []
 
     def _learn_columns(self, wall, rows, counts, n_records):
-        """Inputs scaled to the ranges of the columns, and how `predict` scales rows."""
+        """Rows scaled to the ranges of the columns, and how `predict` scales them."""
         scaling = self._scaling
         known = scaling.low == scaling.high  # what is known to be constant stays so
         parts = learnt_parts(wall, rows, counts, n_records, lambda *_: known)
-        return parts.clipped(INPUTS), scaling.within(parts.center, parts.width)
+        scaling = scaling.within(parts.center, parts.width)
+        return rows.remade("x", parts.narrow), scaling
 
     def _fit_constant(self, rows: Rows, network, head, targets, noise) -> None:
         """Only the mean of the targets, or the shares of the classes."""
@@ -400,7 +401,7 @@ class FairNetworkMixin(NoisyGradientsMixin):
         self._publish_fit(network, self._scaling, 0, wall)
 
     def _correct(
-        self, wall, rows, network, learnt, constant, doubt, targets, inputs, n_records
+        self, wall, rows, network, learnt, constant, doubt, targets, n_records
     ):
         """Shift the outputs to the mean of the targets, where they are off by more.
 
@@ -414,7 +415,7 @@ class FairNetworkMixin(NoisyGradientsMixin):
         largest = 1 + (1 + abs(learnt.center)) / learnt.width
         reach = np.clip(NOISE_OF_LEVEL / max(noise, 1e-300), 1.0, largest)
         most = MOST_ADDED * learnt.spread
-        around = learnt.around(targets, inputs, network, reach, constant, most)
+        around = learnt.around(targets, network, reach, constant, most)
         query = OutputResiduals(2 * n_outputs, around, are_counts=False)
         above, added = np.split(wall.release(query, rows) / n_records, 2)
         # Their variances are weights; without noise the residual alone is exact.
@@ -513,7 +514,7 @@ class FairNetworkMixin(NoisyGradientsMixin):
             plan.insert(0, Release(name, "gaussian", mu_counts, n_counts))
         return self._open(plan, noise, n_steps)
 
-    def _descend(self, wall, rows, network, head, targets, inputs, sizes) -> None:
+    def _descend(self, wall, rows, network, head, targets, sizes) -> None:
         """Noisy steps; the network ends at the mean of the second half of its path."""
         width = network.sizes[head.layer]
         # On a line all directions are one.
@@ -555,7 +556,6 @@ class FairNetworkMixin(NoisyGradientsMixin):
                 self.clip_norm,
                 self.projection_clip_norm,
                 exact=self.epsilon != np.inf,
-                inputs=inputs,
             )
             released = query.units * wall.release(query, rows, state)
             progress.step()

@@ -31,7 +31,6 @@ def scale_outputs(
     head,
     constant: Floats,
     targets,
-    inputs,
     n_records: float,
     longest: float,
 ) -> None:
@@ -41,7 +40,7 @@ def scale_outputs(
     the constant tell where it is zero, as on a line.
     """
     largest, largest_change = head.limits(constant)
-    along = derivatives_along(network, head, constant, targets, inputs)
+    along = derivatives_along(network, head, constant, targets)
     query = AlongOutputs(2 * head.n_lines(len(constant)), along, are_counts=False)
     told = wall.release(query, rows) / n_records
     noise = wall.scale(query) / n_records
@@ -55,7 +54,7 @@ def scale_outputs(
     network.biases[-1][:] = constant + factor * (network.biases[-1] - constant)
 
 
-def derivatives_along(network: Network, head, constant: Floats, targets, inputs):
+def derivatives_along(network: Network, head, constant: Floats, targets):
     """What a block's records add to the derivative of the loss, and to its change.
 
     In units of the head's limits; the change, which is positive, as a number from -1.
@@ -64,7 +63,7 @@ def derivatives_along(network: Network, head, constant: Floats, targets, inputs)
 
     def along(block):
         wanted = targets(block)
-        outputs = network.forward(padded_chunk(inputs(block)))[-1][: block.n_rows]
+        outputs = network.forward(padded_chunk(block.x))[-1][: block.n_rows]
         own = outputs - constant
         weights = head.weights(own)
         slopes = head.loss_gradient([outputs], wanted)

@@ -201,25 +201,25 @@ class Chunks:
     Parameters
     ----------
     rows : Rows
-        With the columns that `targets` and `inputs` need.
-    targets, inputs : callable
-        From a block of rows to what the outputs should be, and to what they are of.
+        With the column `x` and those that `targets` needs.
+    targets : callable
+        From a block of rows to what the outputs should be.
     """
 
-    def __init__(self, rows: Rows, targets: Callable, inputs: Callable = INPUTS):
-        self._rows, self._of_block = rows, (targets, inputs)
+    def __init__(self, rows: Rows, targets: Callable):
+        self._rows, self._targets = rows, targets
 
     def told(self, function: Callable, beside=()) -> Iterator[Any]:
         """What a function says of a chunk, its targets, and its part of what is beside.
 
         One chunk after the other; the function may travel to where the rows are.
         """
-        function = partial(_of_chunk, function, *self._of_block)
+        function = partial(_of_chunk, function, self._targets)
         return self._rows.of_blocks(function, CHUNK_ROWS, beside)
 
 
-def _of_chunk(function, targets, inputs, block, *beside):
-    return function(padded_chunk(inputs(block)), targets(block), *beside)
+def _of_chunk(function, targets, block, *beside):
+    return function(padded_chunk(block.x), targets(block), *beside)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ from .._training._penalty import WassersteinPenalty
 from .._wall import Query, Rows
 from ._objective import (
     CHUNK_ROWS,
-    INPUTS,
     MAX_RECORDS,
     Chunks,
     FairLoss,
@@ -110,8 +109,6 @@ class NetworkGradient(Query):
     fairness_weight, clip_norm, projection_clip_norm : float
     exact : bool
         Whether projections are rounded to the grid that the proof asks for.
-    inputs : callable
-        Inputs of a block of rows.
     """
 
     name = "gradients"
@@ -129,7 +126,6 @@ class NetworkGradient(Query):
     clip_norm: float
     projection_clip_norm: float
     exact: bool
-    inputs: Callable[[SimpleNamespace], Floats] = INPUTS
 
     @property
     def n_coordinates(self) -> int:
@@ -149,7 +145,7 @@ class NetworkGradient(Query):
         loss = FairLoss(
             state.network,
             self.head,
-            Chunks(rows, self.targets, self.inputs),
+            Chunks(rows, self.targets),
             (1 - self.fairness_weight) / self.sizes.n_records,
             self.fairness_weight,
             state.penalty,
