@@ -37,13 +37,13 @@ def padded_blocks(X: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
     first rows are. A block is there until the next one: its memory is used again.
     """
     buffer = None
+    # Unaligned or strided blocks may take another kernel: copy those. 256 rows of any
+    # width end where 64 bytes do, so that blocks are aligned if the table is.
+    is_ready = X.flags.c_contiguous and X.ctypes.data % 64 == 0
     for rows in row_slices(X.shape[0], BLOCK_ROWS):
         block = X[rows]
         n_block = block.shape[0]
-        # An unaligned or strided block may take another kernel: copy those.
-        if n_block < BLOCK_ROWS or not (
-            block.flags.c_contiguous and block.ctypes.data % 64 == 0
-        ):
+        if n_block < BLOCK_ROWS or not is_ready:
             if buffer is None:
                 buffer = _aligned_zeros((BLOCK_ROWS, X.shape[1]), X.dtype)
             buffer[:n_block], buffer[n_block:] = block, 0
