@@ -48,7 +48,7 @@ from sklearn.preprocessing import (
     PolynomialFeatures,
     StandardScaler,
 )
-from sklearn.svm import LinearSVC
+from sklearn.svm import SVR, LinearSVC
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils import all_estimators
 from sklearn.utils.fixes import parse_version
@@ -1359,6 +1359,68 @@ def test_cells_that_go_by_a_private_encoder_cost_no_budget(
         return
     with pytest.raises(ValueError, match=said) as caught:
         pipeline.fit(table, Y, **about)
+    assert ledger.spends() == [] and "John" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("model", "y", "said"),
+    [
+        (LogisticRegression(), np.where(Y, "John", Y.astype(object)), "y has a cell"),
+        (LogisticRegression(), Y + 0.5 * X[:, 0], "Unknown label type: continuous"),
+        (LogisticRegression(), np.where(Y, 1.0, np.nan), "y contains NaN"),
+        (LogisticRegression(), Y[:-1], "need a row for each record"),
+        (LogisticRegression(), None, "requires y to be passed"),
+        (LinearRegression(), np.where(Y, "John", "1"), "y has a cell that cannot be"),
+        (LinearRegression(), np.where(Y, 1.0, np.nan), "y contains NaN"),
+        (SVR(), np.column_stack([Y, Y]), "should be a 1d array"),
+        (LinearRegression(), np.column_stack([Y, Y]), None),
+        (LogisticRegression(), np.where(Y, "John", "Jane"), None),
+        (StandardScaler(), None, None),
+        (FrozenEstimator(LogisticRegression().fit(X, Y)), None, None),
+    ],
+)
+def test_a_pipeline_of_one_budget_looks_at_the_target_of_a_plain_model(model, y, said):
+    ledger = PrivacyLedger(50.0, 1e-3)
+    with pytest.warns(PrivacyLeakWarning):
+        pipeline = encoded(model, ledger)
+    if said is None:
+        pipeline.fit(X, y)
+        assert len(ledger.spends()) == 1
+        return
+    with pytest.raises((TypeError, ValueError), match=said) as caught:
+        pipeline.fit(X, y)
+    assert ledger.spends() == [] and "John" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("beside", "wrong", "said"),
+    [
+        ("passthrough", {"c": "John"}, "X has a cell that cannot be read as a number"),
+        (FunctionTransformer(), {"a": np.nan}, "Input X contains NaN"),
+        (
+            FrozenEstimator(FunctionTransformer().fit(X)),
+            {"a": np.nan},
+            "X contains NaN",
+        ),
+        (ColumnTransformer([("n", "passthrough", ["a"])]), {"a": np.nan}, "NaN"),
+        (ColumnTransformer([("n", "passthrough", ["a"])]), {"c": "John"}, None),
+        ("drop", {"c": "John"}, None),
+    ],
+)
+def test_cells_that_a_union_hands_on_beside_an_encoder(beside, wrong, said):
+    ledger = PrivacyLedger(50.0, 1e-3)
+    union = FeatureUnion([("e", DPTableEncoder(ledger=ledger)), ("n", beside)])
+    model = logistic(bounds=None, data_norm=1.0, ledger=ledger)
+    table = frame(c=np.arange(60.0)).astype(object)
+    for name, cell in wrong.items():
+        table.loc[7, name] = cell
+    pipeline = with_budget(make_pipeline(union, model), 9.0)
+    if said is None:
+        pipeline.fit(table, Y)
+        assert len(ledger.spends()) == 2
+        return
+    with pytest.raises(ValueError, match=said) as caught:
+        pipeline.fit(table, Y)
     assert ledger.spends() == [] and "John" not in str(caught.value)
 
 

@@ -30,9 +30,11 @@ from .._shared.callers import (
 )
 from .._shared.domain import (
     check_columns,
+    check_given,
     domain,
     finite_sparse,
     refuse_dates,
+    refuse_no_numbers,
     same_length,
 )
 from .._shared.fragments import with_fragments
@@ -319,12 +321,7 @@ class DPEstimator(DocumentationLink, BaseEstimator):
         if getattr(self, "classes", None) is not None:
             encode_labels(y, self.classes)
         elif is_regressor(self):
-            refuse_dates(y, "y")
-            with domain("y"):
-                Y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
-                if not get_tags(self).target_tags.multi_output:
-                    column_or_1d(Y)
-            self._refuse_outputs(Y[0].size)
+            self._refuse_outputs(refuse_no_numbers(self, y))
 
     def _refuse_outputs(self, n_outputs: int) -> None:
         """Refuse arguments for another number of targets."""
@@ -348,15 +345,6 @@ class DPEstimator(DocumentationLink, BaseEstimator):
 
 DELTA_CONSTRAINT = {"delta": [Interval(Real, 0, 1, closed="neither")]}
 MIN_RECORDS = {"min_records": [None, Interval(Integral, 1, None, closed="left")]}
-
-
-def check_given(estimator, y) -> None:
-    """Refuse a fit without a target."""
-    if y is None:
-        raise ValueError(
-            f"{type(estimator).__name__} requires y to be passed, but the target y is "
-            "None."
-        )
 
 
 def encode_labels(y, classes, least=2) -> tuple[np.ndarray, np.ndarray, Fact]:
@@ -567,9 +555,7 @@ def _readers(estimator, X=None) -> Iterator[tuple]:
         for step, behind in zip(steps, [*steps[1:], None], strict=True):
             X, table = (yield from _read_by(step, X)), X
             if X is None:
-                if isinstance(step, ColumnTransformer) and not (
-                    table is None or behind is None
-                ):
+                if not (table is None or behind is None):
                     _refuse_passed(step, table, reader_of(behind))
                 return
     elif isinstance(estimator, ColumnTransformer) and X is not None:
@@ -612,26 +598,43 @@ def _read_by(step, X) -> Generator[tuple, None, Any]:
     if X is None or not hasattr(step, "fit"):
         return X
     if _is_tried(step):
-        method = "transform" if isinstance(step, FrozenEstimator) else "fit_transform"
         with suppress(WrappedEstimatorError):
-            # With copy=False a step writes into what it is handed.
-            table = X.copy() if hasattr(X, "copy") else X
-            return ask_wrapped(clone(step), method, table, private=True)
+            return _tried(step, X)
         raise ValueError(_not_taken(step))
     if not isinstance(step, DPEstimator) and len(getattr(X, "shape", "XY")) == 2:
         yield step, X  # one that chooses a column by its name alone reads no table
     return None
 
 
-def _refuse_passed(step: ColumnTransformer, X, reader) -> None:
+def _refuse_passed(step, X, reader) -> None:
     """Refuse cells of columns that go by a private encoder to what reads numbers."""
-    parts = [(name, one) for name, one, _ in step.transformers]
-    parts.append(("remainder", step.remainder))
-    others = {name: "drop" for name, one in parts if not isinstance(one, str)}
-    passed = clone(step).set_params(sparse_threshold=0, **others)
-    table = _choose(ask_wrapped, passed, "fit_transform", X, private=True)
-    if reader is not None and table.shape[1]:
-        _refuse_unread(reader, table)
+    for table in _passed(step, X):
+        if reader is not None and table.shape[1]:
+            _refuse_unread(reader, table)
+
+
+def _passed(step, X) -> Iterator:
+    """What a step that puts tables side by side hands on as it is, or may be tried."""
+    if isinstance(step, ColumnTransformer):
+        parts = [(name, one) for name, one, _ in step.transformers]
+        parts.append(("remainder", step.remainder))
+        others = {name: "drop" for name, one in parts if not isinstance(one, str)}
+        passed = clone(step).set_params(sparse_threshold=0, **others)
+        yield _choose(ask_wrapped, passed, "fit_transform", X, private=True)
+    elif isinstance(step, FeatureUnion):
+        for _, one in step.transformer_list:
+            if one == "passthrough":
+                yield X
+            elif _is_tried(one):  # and takes these cells, as was found before
+                yield _tried(one, X)
+
+
+def _tried(step, X):
+    """What a step that may be tried makes of a table."""
+    method = "transform" if isinstance(step, FrozenEstimator) else "fit_transform"
+    # With copy=False a step writes into what it is handed.
+    table = X.copy() if hasattr(X, "copy") else X
+    return ask_wrapped(clone(step), method, table, private=True)
 
 
 def _is_tried(step) -> bool:

@@ -14,7 +14,8 @@ from inspect import getmembers, isdatadescriptor
 import numpy as np
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import check_consistent_length
+from sklearn.utils import check_array, get_tags
+from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from .callers import NOT_OF_SHAPES, hushed
 
@@ -150,6 +151,25 @@ def refuse_dates(values, name: str = "X") -> None:
             f"{name} holds dates or times, which are no numbers: turn them into "
             "numbers of a unit of your choice, such as days since a public date."
         )
+
+
+def check_given(estimator, y) -> None:
+    """Refuse a fit without a target."""
+    if y is None:
+        raise ValueError(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is "
+            "None."
+        )
+
+
+def refuse_no_numbers(estimator, y) -> int:
+    """Refuse a target that no regressor reads; how many targets it is."""
+    refuse_dates(y, "y")
+    with domain("y"):
+        Y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+        if not get_tags(estimator).target_tags.multi_output:
+            column_or_1d(Y)
+    return Y[0].size
 
 
 def _is_temporal(dtype) -> bool:

@@ -12,16 +12,23 @@ from typing import Any
 
 import numpy as np
 from sklearn import config_context
-from sklearn.base import OneToOneFeatureMixin, clone
+from sklearn.base import OneToOneFeatureMixin, clone, is_classifier, is_regressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
 
 from .._shared import nested
 from .._shared.arguments import described, number
 from .._shared.callers import all_checks, warn_caller
-from .._shared.domain import check_columns
+from .._shared.domain import (
+    check_columns,
+    check_given,
+    domain,
+    refuse_no_numbers,
+    same_length,
+)
 from .._shared.sklearn import asks_for, routing_enabled
 from ..accounting import (
     DeclaredEvent,
@@ -296,6 +303,8 @@ class BudgetPipeline(Pipeline):
         if hasattr(type(last), "_refuse_target"):
             last._refuse_target(X, y)
             last._refuse_cells_of(self, X)
+        elif not hasattr(type(X), "compute"):
+            _refuse_target(last, X, y)
         # Where routing is on, sensitive features may have any name.
         names = [name for name, value in params.items() if value is not None]
         routed = routing_enabled() and names
@@ -319,6 +328,21 @@ class BudgetPipeline(Pipeline):
         refuse_without_room(_with_room_to_learn(self, n_records))
         for _, step in self.steps:
             _forget(step)
+
+
+def _refuse_target(model, X, y) -> None:
+    """Refuse a target that a model of scikit-learn would, and quote a cell of it."""
+    frozen = isinstance(model, FrozenEstimator)
+    theirs = type(model).__module__.startswith("sklearn.") and not frozen
+    if not theirs or not (is_classifier(model) or is_regressor(model)):
+        return
+    check_given(model, y)
+    same_length(X, y)
+    if is_regressor(model):
+        refuse_no_numbers(model, y)
+        return
+    with domain("y"):
+        check_classification_targets(y)
 
 
 def _keywords(step) -> Mapping[str, inspect.Parameter]:
