@@ -161,6 +161,7 @@ OTHERS = {
     "preprocessing/_encoded.py": "table_encoder",
     "preprocessing/_places.py": "generative_levels generative_pairs table_encoder",
     "preprocessing/_ranks.py": "ranks table_encoder",
+    "privacy/_steps.py": "privacy_steps",
     "privacy/_store.py": "ledger",
     "privacy/_with_budget.py": "with_budget",
 }

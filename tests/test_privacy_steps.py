@@ -134,6 +134,80 @@ def test_columns_chosen_by_a_callable_are_not_covered(chosen):
     assert "by name or position" in report.to_markdown()
 
 
+class Centres(FunctionTransformer):
+    """Of somebody who did not look what its parent promises."""
+
+    def transform(self, X):
+        return X - X.mean(axis=0)
+
+
+def test_a_class_made_of_a_function_transformer_is_somebodys_own():
+    """It was taken for its parent, which works on each row on its own."""
+    private = DPLinearRegression(bounds=(-1, 1), target_bounds=(-1, 1))
+    guarantee = guarantee_of(make_pipeline(Centres(), private).fit(X, TARGET))
+    assert guarantee.epsilon == math.inf
+    assert "learns nothing and works on each row" in str(guarantee)
+    checked = Centres(np.negative, np.negative, check_inverse=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        report = privacy_report(make_pipeline(checked, private).fit(X, TARGET))
+    assert report.steps[0].status == "uncovered"
+
+
+class Pipe(Pipeline):
+    """Of somebody."""
+
+
+class Columns(ColumnTransformer):
+    """Of somebody."""
+
+
+@pytest.mark.parametrize("fitted", [True, False])
+@pytest.mark.parametrize("kind", [Pipe, Columns, Pipeline, "budget"])
+def test_a_container_of_ones_own_is_assumed_to_be_no_more(kind, fitted):
+    """It was taken for its parent: what else it keeps of the rows nobody looked at."""
+    private = DPLinearRegression(bounds=(-1, 1), target_bounds=(-1, 1))
+    if kind is Columns:
+        columns = Columns([("all", Normalizer(), [0, 1])])
+        whole = make_pipeline(columns, private)
+    elif kind == "budget":
+        whole = with_budget(make_pipeline(private), 1.0)
+    else:
+        whole = kind([("model", private)])
+    if fitted:
+        guarantee = guarantee_of(whole.fit(X, TARGET))
+    else:
+        guarantee = expected_guarantee(whole)
+    said = "does with its rows what scikit-learn's class does" in str(guarantee)
+    assert said == (kind in (Pipe, Columns))
+    assert 0.98 < guarantee.epsilon <= 1.0
+
+
+def test_a_vote_of_which_one_was_dropped_after_its_fit():
+    private = DPLinearRegression(bounds=(-1, 1), target_bounds=(-1, 1))
+    vote = VotingRegressor([("a", private), ("b", private)]).fit(X, TARGET)
+    spent = guarantee_of(vote).epsilon
+    assert guarantee_of(vote.set_params(a="drop")).epsilon == spent
+    names = [one.name for one in privacy_report(vote).steps]
+    assert names == ["estimators_0", "estimators_1"]
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_a_model_without_the_encoder_that_it_was_fitted_behind(frozen):
+    """What it cost alone does not bound it: its columns were learnt as well."""
+    private = DPLinearRegression(data_norm=1.0, target_bounds=(-1, 1))
+    whole = make_pipeline(DPTableEncoder(), private).fit(X, TARGET)
+    said = "on what another private fit gave, whose cost comes on top"
+    assert said not in str(privacy_report(whole).guarantee)
+    alone = [whole[-1], whole[1:], clone(whole)]
+    alone[-1].fit(X, TARGET).set_params(dptableencoder="passthrough")
+    for one in alone:
+        one = FrozenEstimator(one) if frozen else one
+        report = privacy_report(one)
+        assert said in str(report.guarantee) and report.steps[0].status == "private"
+    assert said not in str(privacy_report(private.fit(X, TARGET)).guarantee)
+
+
 def test_a_class_of_ones_own_is_a_condition():
     class Overwrites(TransformerMixin, BaseEstimator):
         def __init__(self, mean=None):

@@ -10,7 +10,14 @@ from .._shared.markdown import markdown_line, markdown_table
 from .._shared.rounded import round_up
 from ..accounting import compose_epsilon
 from ._guarantee import PrivacyGuarantee
-from ._steps import StepPrivacy, composed, places, total_of, walk
+from ._steps import (
+    StepPrivacy,
+    composed,
+    places,
+    total_of,
+    walk,
+    with_what_is_behind,
+)
 
 
 @dataclass(frozen=True)
@@ -176,7 +183,8 @@ def privacy_report(estimator, *, before=None) -> PrivacyReport:
     A step that was fitted behind another fit of a private transformer, as in a pipeline
     whose second fit stopped half-way, is uncovered; where a step between hides that, it
     is listed as assumed that it was not. A pipeline out of `with_budget` is unfitted
-    there.
+    there. Of a model that is taken out of its pipeline, or fitted on what an encoder
+    gave, it is listed as assumed that the cost of that encoder comes on top.
 
     Examples
     --------
@@ -197,7 +205,8 @@ def privacy_report(estimator, *, before=None) -> PrivacyReport:
     if before is not None:
         fits("before", before)
     check_is_fitted(estimator)
-    steps = [one.step for one in walk(estimator, before=places(before))]
+    found = with_what_is_behind(list(walk(estimator, before=places(before))))
+    steps = [one.step for one in found]
     return PrivacyReport(type(estimator).__name__, total_of(steps), tuple(steps))
 
 

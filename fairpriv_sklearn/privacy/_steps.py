@@ -184,6 +184,8 @@ _OTHER_FIT_FIX = (
 )
 _DEFINED = "is defined for every cell: NumPy warns of others"
 _ONE_FIT = "was fitted behind these fits of the steps before it"
+_ON_ANSWERS = "was fitted on what another private fit gave, whose cost comes on top"
+_NOTHING_ELSE = "does with its rows what scikit-learn's class does and no more"
 _SPARSE_FIX = (
     "Pass `sparse_threshold=0`: whether its output is sparse depends on the rows."
 )
@@ -234,6 +236,7 @@ def _plain_step(estimator, name: str, fitted: bool) -> StepPrivacy:
     function = isinstance(estimator, FunctionTransformer)
     if function and _inverse_refusal(estimator):
         return replace(step, status="uncovered", fix=_INVERSE_FIX)
+    function = function and _is_scikit_learns(estimator)  # of others its class counts
     if function and _works_by_row(estimator.func) and not _writes(estimator):
         is_ufunc = isinstance(estimator.func, np.ufunc)
         return replace(step, assumption=_DEFINED) if is_ufunc else step
@@ -294,6 +297,8 @@ def _kept(pairs) -> list[tuple[str, Any]]:
 
 def _fitted_voters(voting) -> list[tuple[str, Any]]:
     names = [name for name, _ in _kept(voting.estimators)]
+    if len(names) != len(voting.estimators_):
+        return _numbered(voting)  # one was dropped since
     return list(zip(names, voting.estimators_, strict=True))
 
 
@@ -492,6 +497,8 @@ def walk(
             yield found(replace(uncovered, fix=fix))
     if getattr(estimator, "memory", None) is not None:
         yield found(replace(uncovered, fix=_MEMORY_FIX))
+    if not _is_scikit_learns(estimator) and type(estimator) is not BudgetPipeline:
+        yield found(StepPrivacy(name, kind, "public", assumption=_NOTHING_ELSE))
     if kind in _READ_CLASSES:
         step = StepPrivacy(name, kind, "conditional", fix=_CLASSES_FIX)
         read = (f"classes (read by {step.title})",)
@@ -545,6 +552,17 @@ def _with_other_fits(several: list[list[Found]], unfits: bool) -> list[list[Foun
             elif behind not in {None, *before, *marks[i]}:
                 found[j] = _uncovered(one, _OTHER_FIT_FIX)
     return several
+
+
+def with_what_is_behind(found: list[Found]) -> list[Found]:
+    """Say which of these steps stood behind a private fit that is none of them."""
+    marks = {None, *(_kept_by(one, "_mark") for one in found)}
+    return [
+        one
+        if _kept_by(one, "_fitted_behind") in marks
+        else replace(one, step=replace(one.step, assumption=_ON_ANSWERS))
+        for one in found
+    ]
 
 
 def _kept_by(found: Found, name: str) -> str | None:
