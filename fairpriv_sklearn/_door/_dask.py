@@ -283,8 +283,7 @@ class _Reader:
         if not self._is_mapped or len(lengths) > 1:  # columns that differ are refused
             yield batch
             return
-        for start in range(0, max(1, *lengths), _MAPPED):
-            rows = slice(start, start + _MAPPED)
+        for rows in row_slices(max(1, *lengths), _MAPPED):
             yield tuple(rows_of(column, rows) for column in batch)
 
     @property

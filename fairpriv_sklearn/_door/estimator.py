@@ -844,9 +844,13 @@ def public_target_range(target_bounds, y) -> tuple[float, float, Fact]:
     """Range of a target, read from `y` if it is not given, and the fact about it."""
     if target_bounds is None:
         fact = warn_leak("target_bounds", "the range of the target")
-        limit = np.finfo(np.float64).max / 4
-        low, high = max(float(y.min()), -limit), min(float(y.max()), limit)
-        # A constant target needs some range to be scaled by.
-        return low, high if high > low else low + max(1.0, abs(low)), fact
+        return *map(float, range_of(y)), fact
     low, high = read_target_range(target_bounds)
     return low, high, Fact("target_bounds", (low, high))
+
+
+def range_of(y) -> tuple[np.ndarray, np.ndarray]:
+    """Range of each target, of which a constant one has some to be scaled by."""
+    limit = np.finfo(np.float64).max / 4
+    low, high = np.maximum(y.min(axis=0), -limit), np.minimum(y.max(axis=0), limit)
+    return low, np.where(high > low, high, low + np.maximum(1.0, np.abs(low)))

@@ -117,17 +117,24 @@ def optional(rule: Rule) -> Rule:
     return lambda name, value: None if value is None else rule(name, value)
 
 
-def one_of(*words) -> Rule:
-    """One of some words."""
+def must_be(what: str, check: Callable[[Any], bool], error=TypeError) -> Rule:
+    """What passes a check, as it is, and what it is then called."""
 
     def rule(name, value):
-        if not isinstance(value, str) or value not in words:
-            raise ValueError(
-                f"{name} must be one of {list(words)}, got {described(value)}."
-            )
+        if not check(value):
+            raise error(f"{name} must be {what}, got {described(value)}.")
         return value
 
     return rule
+
+
+def one_of(*words) -> Rule:
+    """One of some words."""
+    return must_be(
+        f"one of {list(words)}",
+        lambda value: isinstance(value, str) and value in words,
+        ValueError,
+    )
 
 
 def each(rule: Rule) -> Rule:
@@ -150,19 +157,27 @@ def listed(name: str, value) -> list:
 def having(what: str, *attributes: str) -> Rule:
     """An object that has some attributes, and what it is then called."""
 
-    def rule(name, value):
-        if isinstance(value, type) or not all(hasattr(value, a) for a in attributes):
-            raise TypeError(f"{name} must be {what}, got {described(value)}.")
-        return value
+    def has_all(value) -> bool:
+        return not isinstance(value, type) and all(
+            hasattr(value, a) for a in attributes
+        )
 
-    return rule
+    return must_be(what, has_all)
 
 
-def calls(name: str, value):
-    """A function."""
-    if not callable(value):
-        raise ValueError(f"{name} must be callable, got {described(value)}.")
-    return value
+calls = must_be("callable", callable, ValueError)
+fits = having("an estimator", "fit")
+path = must_be("a path", lambda value: isinstance(value, str | os.PathLike))
+spender = must_be(
+    "a PrivacyLedger or None",
+    lambda value: value is None or hasattr(value, "spend"),
+    ValueError,
+)
+text = must_be(
+    "a string", lambda value: isinstance(value, str) and value != "", ValueError
+)
+# Which strings there are is the function's own to check.
+word = must_be("a string", lambda value: isinstance(value, str))
 
 
 def flag(name: str, value):
@@ -172,23 +187,9 @@ def flag(name: str, value):
     return bool(value)
 
 
-def path(name: str, value):
-    """The name of a file or folder."""
-    if not isinstance(value, str | os.PathLike):
-        raise TypeError(f"{name} must be a path, got {described(value)}.")
-    return value
-
-
 def position(name: str, value, size: int) -> int:
     """One of `size` places, counted from 0."""
     return count(0, size - 1)(name, value)
-
-
-def word(name: str, value):
-    """A string; which ones there are is the function's own to check."""
-    if not isinstance(value, str):
-        raise TypeError(f"{name} must be a string, got {described(value)}.")
-    return value
 
 
 def codes(name: str, value):
@@ -261,18 +262,6 @@ def seed(name: str, value):
         f"{name} must be None, an int in [0, 2**32 - 1] or a RandomState, got "
         f"{described(value)}."
     )
-
-
-def spender(name: str, value):
-    """None, or an object with a method `spend`."""
-    if value is not None and not hasattr(value, "spend"):
-        raise ValueError(
-            f"{name} must be a PrivacyLedger or None, got {described(value)}."
-        )
-    return value
-
-
-fits = having("an estimator", "fit")
 
 
 def column(name: str, value):

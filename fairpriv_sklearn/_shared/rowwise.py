@@ -141,8 +141,7 @@ def _row_digests(X, codes: np.ndarray, key: bytes) -> np.ndarray:
     digests = np.empty(codes.size, dtype=np.uint64)
     for rows, words in _row_words(X):
         digests[rows] = _fold(words, folding_keys)
-    for start in range(0, codes.size, _HASH_ROWS):
-        rows = slice(start, start + _HASH_ROWS)
+    for rows in row_slices(codes.size, _HASH_ROWS):
         digests[rows] = siphash(siphash_key, [digests[rows], codes[rows]])
     return digests
 
@@ -232,8 +231,7 @@ def _row_words(X) -> Iterator[tuple[slice, np.ndarray]]:
     elif not isinstance(X, np.ndarray):
         X = _Columns(X) if _is_mixed_frame(X) else np.asarray(X)
     height = max(1, _HASH_CELLS // max(1, X.shape[1]))
-    for start in range(0, X.shape[0], height):
-        rows = slice(start, min(start + height, X.shape[0]))
+    for rows in row_slices(X.shape[0], height):
         block = X[rows]
         if sparse.issparse(block):
             block = block.toarray()

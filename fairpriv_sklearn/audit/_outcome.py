@@ -107,8 +107,8 @@ def attempt(estimator, table, tape=None) -> Outcome:
 def listening():
     """Yield a list that holds, in the end, all warnings, log records and output."""
     heard, printed, records = [], io.StringIO(), []
-    handler = _Handler(records)
-    root = logging.getLogger()
+    handler, root = logging.Handler(), logging.getLogger()
+    handler.emit = lambda record: records.append(f"log: {record.getMessage()}")
     root.addHandler(handler)
     try:
         with (
@@ -124,15 +124,6 @@ def listening():
     heard += records
     if printed.getvalue():
         heard.append(printed.getvalue())
-
-
-class _Handler(logging.Handler):
-    def __init__(self, records):
-        super().__init__()
-        self.records = records
-
-    def emit(self, record):
-        self.records.append(f"log: {record.getMessage()}")
 
 
 def _error_text(error) -> str:

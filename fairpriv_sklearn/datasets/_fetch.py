@@ -377,14 +377,10 @@ def _columns(source: Source, text: str) -> dict[str, np.ndarray]:
             base = name.split(" > ")[0]
             columns[name] = (columns[base] > source.thresholds[name]).astype(np.int64)
         else:
-            columns[name] = _categorical(raw[name], type(categories[0]))
+            kind = type(categories[0])
+            cells = (kind(value) if value else None for value in raw[name])
+            columns[name] = np.fromiter(cells, dtype=object)
     return columns
-
-
-def _categorical(values, kind) -> np.ndarray:
-    return np.fromiter(
-        (kind(value) if value else None for value in values), dtype=object
-    )
 
 
 def _plain(column: np.ndarray) -> np.ndarray:

@@ -10,6 +10,7 @@ from .._door.estimator import (
     check_given,
     encode_labels,
     n_entries,
+    range_of,
     read_bounds,
 )
 from .._shared.domain import domain, refuse_dates, same_length
@@ -623,16 +624,10 @@ class DPWassersteinMLPClassifier(FairNetworkMixin, ClassifierMixin, DPEstimator)
 
 def _public_targets(target_bounds, Y):
     """Bounds of the targets as arrays of shape (n_outputs,), and the fact."""
-    n_outputs = Y.shape[1]
     if target_bounds is None:
         fact = warn_leak("target_bounds", "the range of the targets")
-        limit = np.finfo(np.float64).max / 4
-        low = np.maximum(Y.min(axis=0), -limit)
-        high = np.minimum(Y.max(axis=0), limit)
-        # A constant target needs some range to be scaled by.
-        high = np.where(high > low, high, low + np.maximum(1.0, np.abs(low)))
-        return low, high, fact
-    low, high = _given_targets(target_bounds, n_outputs)
+        return *range_of(Y), fact
+    low, high = _given_targets(target_bounds, Y.shape[1])
     given = (low.tolist(), high.tolist())
     return low, high, Fact("target_bounds", given)
 

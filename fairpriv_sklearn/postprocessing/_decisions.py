@@ -74,6 +74,11 @@ class DecisionRepair(MetaRepair):
 
     # --- the release -----------------------------------------------------------------
 
+    @property
+    def _by_labels(self) -> bool:
+        """Whether rates are compared within a true class."""
+        return self.constraint != "demographic_parity"
+
     def _resolved_method(self) -> str:
         """By arguments alone: the kind of the cost is known before a fit."""
         if self.blind:
@@ -82,14 +87,12 @@ class DecisionRepair(MetaRepair):
             return self.method
         # Regions of a simplex are coarse where bins of a line are not.
         listed = 0 if self.classes is None else np.size(self.classes)
-        by_labels = self.constraint != "demographic_parity"
-        return "histogram" if by_labels and listed <= 2 else "gradient"
+        return "histogram" if self._by_labels and listed <= 2 else "gradient"
 
     def _is_randomised(self) -> bool:
         if hasattr(self, "rule_") or hasattr(self, "offsets_"):
             return hasattr(self, "rule_")  # whatever the parameters are by now
-        by_labels = self.constraint != "demographic_parity"
-        return by_labels and self._resolved_method() == "histogram"
+        return self._by_labels and self._resolved_method() == "histogram"
 
     def _spreads(self) -> bool:
         return self._is_randomised()
@@ -108,7 +111,7 @@ class DecisionRepair(MetaRepair):
     def _check_method(self) -> None:
         """Refuse a method that cannot serve so many classes."""
         if len(self.classes_) > 2 and (
-            self.method == "histogram" and self.constraint == "demographic_parity"
+            self.method == "histogram" and not self._by_labels
         ):
             raise ValueError(
                 "method='histogram' with constraint='demographic_parity' needs two "
@@ -123,14 +126,13 @@ class DecisionRepair(MetaRepair):
 
     def _compared(self) -> list[tuple[int, int]]:
         """Pairs of a true class (or one) and a chosen one whose rate is compared."""
-        by_labels = self.constraint != "demographic_parity"
-        rates = self._rates() if by_labels else None
+        rates = self._rates() if self._by_labels else None
         return blind.compared(rates, len(self.classes_))
 
     def _table_shape(self) -> tuple[int, int, int]:
         """Shape of one release: true classes (or one), groups, columns."""
         n_groups, n_classes = len(self.groups_), len(self.classes_)
-        n_conditions = 1 if self.constraint == "demographic_parity" else n_classes
+        n_conditions = n_classes if self._by_labels else 1
         if self._resolved_method() == "gradient":
             return n_conditions, n_groups, n_classes
         return n_conditions, n_groups, parity.n_score_bins(n_classes, self._n_bins())
@@ -141,8 +143,7 @@ class DecisionRepair(MetaRepair):
         if self.n_bins != "auto":
             return self.n_bins
         # Each cell of few rows spreads the same noise over its bins: fewer are safer.
-        by_labels = self.constraint != "demographic_parity"
-        return 16 if by_labels and len(self.classes_) == 2 else 32
+        return 16 if self._by_labels and len(self.classes_) == 2 else 32
 
     def _plan(self) -> tuple[list[Release], float]:
         """What the calibration releases, and the delta it needs: public numbers."""

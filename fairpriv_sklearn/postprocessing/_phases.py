@@ -218,7 +218,9 @@ class Model:
         estimator = pure_clone(self.given)
         table = rows.only("X", self.target, *self.metadata.values())
         again, groups = None, self.metadata.get("sensitive_features")
-        if takes_batches(estimator) and self.metadata.keys() <= {"sensitive_features"}:
+        # In each pass anew, where it can.
+        reads_batches = isinstance(estimator, DPEstimator) and estimator._reads_batches
+        if reads_batches and self.metadata.keys() <= {"sensitive_features"}:
             again = table.again("X", self.target, groups)
         if again is not None:
             given, y, params = (again,), None, {}
@@ -249,11 +251,6 @@ class Model:
             estimator, self.stands_in, self.refused = stand_in, True, True
         refuse_spreading(estimator)
         self.fitted = estimator
-
-
-def takes_batches(estimator) -> bool:
-    """Whether a wrapped estimator can read its rows again in each pass."""
-    return isinstance(estimator, DPEstimator) and estimator._reads_batches
 
 
 def tagged_kind(estimator) -> str | None:

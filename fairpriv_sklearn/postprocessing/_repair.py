@@ -78,11 +78,6 @@ class RepairWarning(UserWarning):
     """
 
 
-def _nothing(rows) -> tuple:
-    """Rows that no model is asked about."""
-    return rows, None
-
-
 class Repair(RowPureMixin, AttributeAwareMixin, DPEstimator):
     """The group model of a blind repair, and the phases of a fit.
 
@@ -156,7 +151,9 @@ class Repair(RowPureMixin, AttributeAwareMixin, DPEstimator):
                 f"{self.calibration_size + self.group_size:.3g}."
             )
 
-    def _fit_models(self, rows, plan, *, models=(), columns, ask=_nothing, **about):
+    def _fit_models(
+        self, rows, plan, *, models=(), columns, ask=lambda rows: (rows, None), **about
+    ):
         """Reserve, part the rows, fit the models; return what calibrates.
 
         Parameters

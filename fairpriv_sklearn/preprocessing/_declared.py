@@ -17,7 +17,8 @@ def declared_columns(source, typed=None) -> list[tuple[str, Column]]:
     optional(flag)("typed", typed)
     if isinstance(source, str | os.PathLike):
         return _of_file(Path(source), typed)
-    if _is_arrow(source):
+    library = type(source).__module__.split(".")[0]
+    if library == "pyarrow" and hasattr(source, "schema"):
         return _of_schema(source.schema, typed is not False)
     if not hasattr(source, "columns"):
         raise TypeError(
@@ -66,12 +67,6 @@ def _of_file(path: Path, typed) -> list[tuple[str, Column]]:
     from ._reader import read_table
 
     return [(name, Column()) for name in read_table(path).columns]
-
-
-def _is_arrow(source) -> bool:
-    return type(source).__module__.split(".")[0] == "pyarrow" and hasattr(
-        source, "schema"
-    )
 
 
 def _of_schema(schema, typed) -> list[tuple[str, Column]]:

@@ -165,8 +165,7 @@ class NumberColumn:
         indicator = table.dtype.type(_on_grid(_OWN * scale))
         # An array that is used again: a new one would take longer than what is done.
         found = np.empty((_WRITTEN, *shape), dtype=table.dtype)
-        for start in range(0, len(out), _WRITTEN):
-            rows = slice(start, start + _WRITTEN)
+        for rows in row_slices(len(out), _WRITTEN):
             together, own = codes[rows], out[rows]
             # Where no other column stands between them, they are written in place.
             is_whole = own.flags.c_contiguous

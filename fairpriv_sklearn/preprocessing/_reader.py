@@ -468,7 +468,8 @@ def _raw(rows, name, separator, left_out, remarks, row_names=False) -> Raw:
     header, *body = rows or [()]
     if row_names:
         header = [None, *header[:-1]]
-    names = ["" if _empty(cell) else _header_name(cell) for cell in header]
+    # A name without what would break lines of a report.
+    names = ["" if _empty(cell) else " ".join(str(cell).split()) for cell in header]
     if all(len(n) > 2 and n[0] == n[-1] == "'" for n in names if n):
         names = [n[1:-1] for n in names]
         body = [[_unquoted(cell) for cell in row] for row in body]
@@ -529,11 +530,6 @@ def _unquoted(cell):
         return cell
     text = cell.strip()
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] == "'" else cell
-
-
-def _header_name(cell) -> str:
-    """A name without what would break lines of a report."""
-    return " ".join(str(cell).split())
 
 
 def _check_names(names: list[str], file: str):

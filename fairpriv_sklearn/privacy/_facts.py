@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from .._shared.arguments import described, one_of
+from .._shared.arguments import one_of, text
 from .._shared.callers import ThreadFlag, warn_caller
 
 ORIGINS = ("given", "public source", "released", "read from the data")
@@ -53,8 +53,7 @@ default="given"
     origin: str = "given"
 
     def __post_init__(self):
-        if not isinstance(self.name, str) or not self.name:
-            raise ValueError(f"name must be a string, got {described(self.name)}.")
+        text("name", self.name)
         one_of(*ORIGINS)("origin", self.origin)
         if self.is_read:
             object.__setattr__(self, "value", None)
@@ -116,9 +115,8 @@ the privacy guarantee does not cover. Pass `groups`, fixed without looking at th
     >>> fact.origin
     'read from the data'
     """
-    for name, words in (("argument", argument), ("what", what)):
-        if not isinstance(words, str) or not words:
-            raise ValueError(f"{name} must be a string, got {described(words)}.")
+    text("argument", argument)
+    text("what", what)
     message = (
         f"{what[:1].upper()}{what[1:]} was read from the data and is published without "
         "noise, which the privacy guarantee does not cover. "

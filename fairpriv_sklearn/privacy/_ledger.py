@@ -7,7 +7,7 @@ import os
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from .._shared.arguments import described
+from .._shared.arguments import described, text
 from .._shared.markdown import markdown_line, markdown_table
 from .._shared.packages import needed
 from .._shared.rounded import round_down, round_up
@@ -173,11 +173,9 @@ class PrivacyLedger:
         PrivacyLedger
             It shares the file and the cap with this one.
         """
-        if not isinstance(name, str) or not name:
-            raise ValueError(f"name must be a string, got {described(name)}.")
         view = object.__new__(type(self))
         view._cap, view._store = self._cap, self._store
-        view._dataset, view._mirror = name, _checked_mirror(mirror)
+        view._dataset, view._mirror = text("name", name), _checked_mirror(mirror)
         return view
 
     def datasets(self) -> list[str]:

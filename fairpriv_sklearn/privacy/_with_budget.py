@@ -20,7 +20,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
 from .._shared import nested
-from .._shared.arguments import described, number
+from .._shared.arguments import having, number
 from .._shared.callers import all_checks, warn_caller
 from .._shared.domain import (
     check_columns,
@@ -137,9 +137,7 @@ def with_budget(estimator, epsilon, delta=1e-5, *, shares=None) -> Any:
     >>> round(pipeline[0].epsilon, 2), round(pipeline[1].epsilon, 2)
     (0.3, 0.99)
     """
-    if isinstance(estimator, type) or not hasattr(estimator, "get_params"):
-        raise TypeError(f"estimator must be an estimator, got {described(estimator)}.")
-    chosen = clone(estimator)
+    chosen = clone(having("an estimator", "get_params")("estimator", estimator))
     chosen.set_params(**_each(chosen, "min_records", None))
     budgets = budget_of_steps(chosen, epsilon, delta, shares)
     chosen.set_params(**settings_of(budgets))

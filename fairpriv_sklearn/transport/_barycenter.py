@@ -13,7 +13,7 @@ References
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cached_property
 
 import numpy as np
@@ -353,9 +353,7 @@ class OptimalityCertificate:
     @property
     def largest(self) -> float:
         """The largest of the four."""
-        return max(
-            self.stationarity, self.range_excess, self.negative_mass, self.cost_gap
-        )
+        return max(astuple(self))
 
 
 @checked(result=having("a BarycenterResult", "levels", "target_cdf"))
