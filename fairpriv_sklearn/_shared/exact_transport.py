@@ -335,9 +335,8 @@ def mean_transport(samples: list[Floats], weights: NDArray, top: float):
     integral[order] = np.cumsum(np.rint(level / whole * lengths * _ONE).astype(int))
     inside = np.diff(integral, prepend=0)
     inside[last[:-1] + 1] = integral[last[:-1] + 1]
-    starts = np.flatnonzero(
-        (np.diff(values, prepend=np.nan) != 0) | (number == 1)
-    )  # of ties
+    # Where ties begin, and how many there are.
+    starts = np.flatnonzero((np.diff(values, prepend=np.nan) != 0) | (number == 1))
     ties = np.diff(starts, append=len(values))
     means = np.add.reduceat(inside, starts) * (whole / _ONE) * size[starts]
     means = (means / ties).repeat(ties)

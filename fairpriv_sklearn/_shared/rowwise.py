@@ -160,16 +160,8 @@ def siphash(key: np.ndarray, words: list[np.ndarray]) -> np.ndarray:
     digests : ndarray of shape (n,), uint64
     """
     n = words[0].size
-    constants = (
-        0x736F6D6570736575,
-        0x646F72616E646F6D,
-        0x6C7967656E657261,
-        0x7465646279746573,
-    )
-    state = [
-        np.full(n, np.uint64(constant) ^ key[i % 2], dtype=np.uint64)
-        for i, constant in enumerate(constants)
-    ]
+    constants = np.frombuffer(b"somepseudorandomlygeneratedbytes", dtype=">u8")
+    state = [np.full(n, one, dtype=np.uint64) for one in constants ^ np.tile(key, 2)]
     spare = np.empty(n, dtype=np.uint64)
     length = np.uint64((8 * len(words) % 256) << 56)
     for word in [*words, length]:

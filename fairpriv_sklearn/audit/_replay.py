@@ -93,9 +93,7 @@ class ReplayReport:
     @property
     def largest_ratio(self) -> float:
         """Largest change over claimed sensitivity of all pairs."""
-        return max(
-            (r for r in self.ratios.values() if not math.isnan(r)), default=math.nan
-        )
+        return float(np.fmax.reduce([math.nan, *self.ratios.values()]))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data that `json.dumps` accepts.

@@ -239,9 +239,8 @@ def make_spurious_bias(
     y = rng.randint(2, size=n_samples)
     sensitive = np.where(rng.uniform(size=n_samples) < p, y, 1 - y)
     core = (2 * y - 1)[:, None] + core_scale * rng.normal(size=(n_samples, n_core))
-    spurious = (2 * sensitive - 1)[:, None] + spurious_scale * rng.normal(
-        size=(n_samples, n_spurious)
-    )
+    noise = spurious_scale * rng.normal(size=(n_samples, n_spurious))
+    spurious = (2 * sensitive - 1)[:, None] + noise
     X = np.hstack([core, spurious])
     if not return_posteriors:
         return X, y, sensitive
@@ -336,9 +335,8 @@ def make_spurious_regression(
     sensitive = np.where(rng.uniform(size=n_samples) < p, above, 1 - above)
     means = Y[:, np.arange(n_core) % 2]
     core = means + core_scale * rng.normal(size=(n_samples, n_core))
-    spurious = sensitive[:, None] + spurious_scale * rng.normal(
-        size=(n_samples, n_spurious)
-    )
+    noise = spurious_scale * rng.normal(size=(n_samples, n_spurious))
+    spurious = sensitive[:, None] + noise
     return np.hstack([core, spurious]), Y, sensitive
 
 

@@ -247,12 +247,7 @@ def fit_mixture(rows: Rows, plan: SemidualPlan, wall: PrivacyFilter) -> ClassMix
     weights = np.ones((plan.n_classes, 1))
     if plan.n_steps:
         points, weights = fit_points(rows, means, counts, covariances, plan, wall)
-    factors = np.array(
-        [
-            _local_factor(S, x, w)
-            for S, x, w in zip(covariances, points, weights, strict=True)
-        ]
-    )
+    factors = np.array(list(map(_local_factor, covariances, points, weights)))
     return ClassMixture(counts, means, points, weights, factors)
 
 
@@ -341,12 +336,8 @@ def fit_points(rows, means, counts, covariances, plan, wall):
 
 def _draw_centres(spectra, plan, public):
     normal = public.standard_normal((plan.n_classes, plan.n_points, plan.n_components))
-    return np.array(
-        [
-            (z * np.sqrt(np.maximum(values, 0))) @ vectors.T
-            for z, (values, vectors) in zip(normal, spectra, strict=True)
-        ]
-    )
+    pairs = zip(normal, spectra, strict=True)
+    return np.array([(z * np.sqrt(np.maximum(v, 0))) @ V.T for z, (v, V) in pairs])
 
 
 def _noisy_centres(sums, scale, points, target, spectra, plan):
@@ -360,14 +351,11 @@ def _noisy_centres(sums, scale, points, target, spectra, plan):
     rough = plan.clip * sums[..., 1:] / masses
     noise = (plan.clip * scale / masses) ** 2
     missing = (masses - np.maximum(sums[..., :1], 0)) / masses
-    return np.array(
-        [
-            share * old + _wiener(x, np.maximum(values, 0), vectors, variance)
-            for share, old, x, variance, (values, vectors) in zip(
-                missing, points, rough, noise, spectra, strict=True
-            )
-        ]
-    )
+    shrunk = [
+        _wiener(x, np.maximum(values, 0), vectors, variance)
+        for x, variance, (values, vectors) in zip(rough, noise, spectra, strict=True)
+    ]
+    return missing * points + np.array(shrunk)
 
 
 def _wiener(points, values, vectors, noise_variance):

@@ -143,12 +143,8 @@ def slice_quantiles(distributions: np.ndarray, n: int, plan: SlicedPlan) -> np.n
     edges = plan.edges
     # a little mass everywhere makes every distribution function invertible
     distributions = (distributions + 1e-9) / (1 + 1e-9 * plan.n_bins)
-    return np.column_stack(
-        [
-            np.interp(levels, np.append(0, np.cumsum(distribution)), edges)
-            for distribution in distributions
-        ]
-    )
+    below = np.pad(distributions.cumsum(axis=1), ((0, 0), (1, 0)))
+    return np.column_stack([np.interp(levels, own, edges) for own in below])
 
 
 def flow(particles: np.ndarray, targets: np.ndarray, directions, n_steps) -> np.ndarray:

@@ -141,28 +141,26 @@ def expected_error(
     """
     if len(group_sizes) < 2:
         raise ValueError("group_sizes must list at least two sizes.")
-    rehearse = _rehearsal(estimator)
-    rehearse = partial(rehearse, group_strength=group_strength)
     if isinstance(estimator, DP2DPClassifier):
-        rehearse = partial(rehearse, model_strength=model_strength)
+        rehearse = partial(_rehearse_classifier, model_strength=model_strength)
+    elif isinstance(estimator, DPBarycenterRegressor | DPBarycenterTransformer):
+        rehearse = _rehearse_barycenter
+    else:
+        raise TypeError(
+            "estimator: expected_error knows DPBarycenterRegressor, "
+            "DPBarycenterTransformer and DP2DPClassifier, got "
+            f"{type(estimator).__name__}."
+        )
+    known = {"group_strength": group_strength}
     public = noise_source(random_state).public()
     sizes = _calibration_sizes(estimator, group_sizes)
     if not sum(sizes):
         raise ValueError("group_sizes must list at least one person to calibrate on.")
     with hushed():  # of groups that are made up
-        results = [rehearse(estimator, sizes, public) for _ in range(n_repeats)]
+        results = [
+            rehearse(estimator, sizes, public, **known) for _ in range(n_repeats)
+        ]
     return ExpectedError(*np.mean(results, axis=0).tolist())
-
-
-def _rehearsal(estimator):
-    if isinstance(estimator, DPBarycenterRegressor | DPBarycenterTransformer):
-        return _rehearse_barycenter
-    if isinstance(estimator, DP2DPClassifier):
-        return _rehearse_classifier
-    raise TypeError(
-        "estimator: expected_error knows DPBarycenterRegressor, "
-        f"DPBarycenterTransformer and DP2DPClassifier, got {type(estimator).__name__}."
-    )
 
 
 def _calibration_sizes(estimator, sizes: list[int]) -> list[int]:
@@ -312,10 +310,8 @@ def _mixture(sizes, n_classes: int, public: PublicDraws, *, model, group):
     tilt = np.linspace(-0.5, 0.5, len(sizes))[:, None]
     log_p = tilt * np.linspace(-1.0, 1.0, n_classes) * 0.8
     distribution = np.exp(log_p) / np.exp(log_p).sum(axis=1, keepdims=True)
-    passed = (
-        public.uniform(len(codes))[:, None] > distribution.cumsum(axis=1)[codes][:, :-1]
-    )
-    y = passed.sum(axis=1)
+    u = public.uniform(len(codes))[:, None]
+    y = (u > distribution.cumsum(axis=1)[codes, :-1]).sum(axis=1)
     x = norm.ppf(public.uniform((len(codes), n_classes)))
     x[np.arange(len(codes)), y] += model
     p = softmax(model * x + np.log(distribution[codes]), axis=1)

@@ -272,6 +272,7 @@ class Statistic:
 
 def _grid_units(score: BoundedScore, y, response) -> np.ndarray:
     """Scores of the records in grid units, in [-1/2, 1/2]."""
+    low, high = score.low, score.high
     with np.errstate(all="ignore"):
         values = _values(score, y, response)
         if values.shape != (len(y),):
@@ -279,10 +280,8 @@ def _grid_units(score: BoundedScore, y, response) -> np.ndarray:
                 f"The function of the score {score.name!r} must return one number per "
                 "record."
             )
-        values = np.nan_to_num(values, nan=score.low, posinf=score.high)
-        unit = (np.clip(values, score.low, score.high) - score.low) / (
-            score.high - score.low
-        )
+        values = np.nan_to_num(values, nan=low, posinf=high)
+        unit = (np.clip(values, low, high) - low) / (high - low)
     return np.rint((unit - 0.5) * _UNIT).astype(np.int64)
 
 

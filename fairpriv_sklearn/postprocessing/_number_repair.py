@@ -356,9 +356,8 @@ class NumberRepair(Repair):
 
     def _hidden(self) -> np.ndarray:
         """Groups whose size noise hides; none if it hides nearly all of them."""
-        hidden = significance.are_drowned(self.counts_, self._noise_variance).any(
-            axis=0
-        )
+        drowned = significance.are_drowned(self.counts_, self._noise_variance)
+        hidden = drowned.any(axis=0)
         return hidden & (np.count_nonzero(~hidden) > 1)
 
     def _tolerance(self, counts) -> float:
@@ -547,9 +546,8 @@ class NumberRepair(Repair):
         distinct, noise = self._release_distinct(wall, rows)
         shape = len(self.groups_), len(self._centres)
         regions = self._regions(block.X, private=True)
-        places = np.column_stack(
-            [scale(s) for scale, s in zip(self._scales, block.scores.T, strict=True)]
-        )
+        columns = zip(self._scales, block.scores.T, strict=True)
+        places = np.column_stack([scale(column) for scale, column in columns])
 
         def counted(name, n_bins):
             bins = score_bins.bin_scores(places, UNIT, n_bins)

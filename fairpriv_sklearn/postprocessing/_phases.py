@@ -323,17 +323,21 @@ def _tell(estimator, name: str, labels) -> None:
             estimator.set_params(**{name: list(labels)})
 
 
-class ConstantClassifier(ClassifierMixin, BaseEstimator):
-    """Stands in for a classifier that has no rows: all classes are equally likely."""
-
-    def __init__(self, classes=(0, 1)):
-        self.classes = classes
+class _Constant(BaseEstimator):
+    """Knows its answers without a fit."""
 
     def fit(self, X=None, y=None):
         return self
 
     def __sklearn_is_fitted__(self):
         return True
+
+
+class ConstantClassifier(ClassifierMixin, _Constant):
+    """Stands in for a classifier that has no rows: all classes are equally likely."""
+
+    def __init__(self, classes=(0, 1)):
+        self.classes = classes
 
     @property
     def classes_(self):
@@ -346,17 +350,11 @@ class ConstantClassifier(ClassifierMixin, BaseEstimator):
         return np.full(n_rows_of(X), self.classes_[0])
 
 
-class ConstantRegressor(RegressorMixin, BaseEstimator):
+class ConstantRegressor(RegressorMixin, _Constant):
     """Stands in for a regressor that has no rows: the middle of the public bounds."""
 
     def __init__(self, constant=0.0):
         self.constant = constant
-
-    def fit(self, X=None, y=None):
-        return self
-
-    def __sklearn_is_fitted__(self):
-        return True
 
     def predict(self, X):
         return np.full(n_rows_of(X), float(self.constant))

@@ -57,12 +57,6 @@ from ._phases import (
     tagged_kind,
 )
 
-BLIND_CONSTRAINTS: dict = {
-    "blind": ["boolean"],
-    "group_estimator": [HasProbabilities(), None],
-    "group_guarantee": [None, StrOptions({"public"}), PrivacyGuarantee],
-    "group_size": [Interval(Real, 0, 1, closed="neither")],
-}
 # Nothing, or so much that its noise can be drawn.
 REACH_SIZES = [Options(Real, {0}), Interval(Real, 0.001, 0.9, closed="both")]
 
@@ -92,7 +86,10 @@ class Repair(RowPureMixin, AttributeAwareMixin, DPEstimator):
 
     _parameter_constraints: dict = {
         **DPEstimator._parameter_constraints,
-        **BLIND_CONSTRAINTS,
+        "blind": ["boolean"],
+        "group_estimator": [HasProbabilities(), None],
+        "group_guarantee": [None, StrOptions({"public"}), PrivacyGuarantee],
+        "group_size": [Interval(Real, 0, 1, closed="neither")],
     }
 
     @property

@@ -175,16 +175,13 @@ class Codebook:
     def __post_init__(self):
         entries = tuple(listed("entries", self.entries))
         for entry in entries:
-            if not (
-                isinstance(entry, tuple)
-                and len(entry) == 2
-                and isinstance(entry[0], str)
-                and isinstance(entry[1], Column)
-            ):
-                raise TypeError(
-                    "entries must be pairs of a name and a Column; Codebook.from_dict "
-                    "reads plain data."
-                )
+            match entry:
+                case tuple((str(), Column())):
+                    continue
+            raise TypeError(
+                "entries must be pairs of a name and a Column; Codebook.from_dict "
+                "reads plain data."
+            )
         names = [name for name, _ in entries]
         if not all(names):
             raise ValueError("the code book has a column without a name.")
