@@ -104,11 +104,8 @@ def gradient_plan(
     share = search_share(mu * n_assumed, SEARCH_SHARE)
     search = mu * math.sqrt(share / N_SEARCHES)
     step = mu * math.sqrt((1 - share) / n_steps)
-    for name, part, n_numbers, times in (
-        (LossGradient.name, step, n_weights, n_steps),
-        (AlongSlopes.name, search, n_searched, N_SEARCHES),
-    ):
-        lines.append(Release(name, "gaussian", part, n_numbers, times=times))
+    lines.append(Release(LossGradient.name, "gaussian", step, n_weights, n_steps))
+    lines.append(Release(AlongSlopes.name, "gaussian", search, n_searched, N_SEARCHES))
     has_constant = bool(constant)
     return GradientPlan(lines, n_steps, n_counts, has_moments, has_constant, mu)
 

@@ -494,24 +494,23 @@ class FairNetworkMixin(NoisyGradientsMixin):
         spent = math.hypot(mu_ranges, mu_residual, mu_counts, mu_search)
         if n_steps == 0:
             mu_constant = _left(mu, spent)
+
+        def line(query, parameter, n_numbers, times=1):
+            return Release(query.name, "gaussian", parameter, n_numbers, times)
+
         plan = [constant.line(mu_constant)]
         if n_steps > 0:
             mu_step = _left(mu, math.hypot(spent, mu_constant)) / math.sqrt(n_steps)
-            name = NetworkGradient.name
-            plan.append(Release(name, "gaussian", mu_step, n_parameters, times=n_steps))
+            plan.append(line(NetworkGradient, mu_step, n_parameters, n_steps))
         for one in counts[::-1]:
             share = math.sqrt(TARGET_SHARE / one.n_looks) * mu
             plan.insert(0, one.line(share, one.n_looks))
         if is_searched:
-            name = AlongOutputs.name
-            plan.append(Release(name, "gaussian", mu_search, n_searched))
+            plan.append(line(AlongOutputs, mu_search, n_searched))
         if corrects:
-            name = OutputResiduals.name
-            n_means = 2 * constant.n_coordinates
-            plan.append(Release(name, "gaussian", mu_residual, n_means))
+            plan.append(line(OutputResiduals, mu_residual, 2 * constant.n_coordinates))
         if n_counts:
-            name = count_query(n_counts).name
-            plan.insert(0, Release(name, "gaussian", mu_counts, n_counts))
+            plan.insert(0, line(count_query(n_counts), mu_counts, n_counts))
         return self._open(plan, noise, n_steps)
 
     def _descend(self, wall, rows, network, head, targets, sizes) -> None:
