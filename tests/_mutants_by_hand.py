@@ -3005,6 +3005,13 @@ MUTANTS = [
         "a pipeline says that the cost of its own encoder comes on top",
     ),
     (
+        "h1079",
+        "_door/estimator.py",
+        "if isinstance(one, str) or _is_tried(one)]",
+        "if isinstance(one, str)]",
+        "text that a function hands on beside an encoder costs the budget",
+    ),
+    (
         "h1000",
         "_door/estimator.py",
         'listed = listed and hasattr(reader, "categorical_features")',

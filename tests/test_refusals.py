@@ -1329,6 +1329,7 @@ def test_cells_behind_steps_that_learn_nothing_cost_no_budget(before, wrong):
         ("passthrough", {"a": "John"}, "X has a cell that cannot be read as a number"),
         ("passthrough", {"a": np.nan}, "Input X contains NaN"),
         (clone(LISTED), {"c": "John"}, "not in the categories of OneHotEncoder"),
+        (FunctionTransformer(), {"c": "John"}, "X has a cell that cannot be read"),
         ("passthrough", {}, None),
         (clone(LISTED), {"a": np.nan}, None),
     ],

@@ -618,9 +618,10 @@ def _passed(step, X) -> Iterator:
     if isinstance(step, ColumnTransformer):
         parts = [(name, one) for name, one, _ in step.transformers]
         parts.append(("remainder", step.remainder))
-        others = {name: "drop" for name, one in parts if not isinstance(one, str)}
+        kept = [name for name, one in parts if isinstance(one, str) or _is_tried(one)]
+        others = {name: "drop" for name, _ in parts if name not in kept}
         passed = clone(step).set_params(sparse_threshold=0, **others)
-        yield _choose(ask_wrapped, passed, "fit_transform", X, private=True)
+        yield _choose(_tried, passed, X)
     elif isinstance(step, FeatureUnion):
         for _, one in step.transformer_list:
             if one == "passthrough":
