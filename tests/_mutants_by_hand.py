@@ -1782,7 +1782,7 @@ MUTANTS = [
     (
         "h507",
         "_cli/synthetic.py",
-        '"conditional_on": looked_up(parsed, raw, writing)',
+        '"conditional_on": looked_up(parsed, writing)',
         '"conditional_on": []',
         "statements on synthetic tables do not say what was read",
     ),
@@ -2937,7 +2937,7 @@ MUTANTS = [
     (
         "h1052",
         "preprocessing/_table_encoder.py",
-        "known or names",
+        "declared_of(given.entries) or names",
         "names",
         "guarantees do not say what a code book declares",
     ),
@@ -3010,6 +3010,34 @@ MUTANTS = [
         "if isinstance(one, str) or _is_tried(one)]",
         "if isinstance(one, str)]",
         "text that a function hands on beside an encoder costs the budget",
+    ),
+    (
+        "h1060",
+        "_cli/columns.py",
+        "column = codebook[name] if name in codebook else Column()",
+        "column = codebook[name] if name in codebook else raw.declared.get(name, Column())",
+        "types of a Parquet file count as declared: one text changes that of a column",
+    ),
+    (
+        "h1061",
+        "_cli/columns.py",
+        'if "date" in kinds and writing.day_first is None:',
+        'if "date" in kinds and writing.separator and writing.day_first is None:',
+        "the order of dates in a typed file is no condition, though its dates may be text",
+    ),
+    (
+        "h1065",
+        "_cli/study.py",
+        'note.replace(f", {OTHER_GROUP!r}]", "]")',
+        "note",
+        "warnings name the group of those in no other one, in which nobody is",
+    ),
+    (
+        "h1066",
+        "audit/__main__.py",
+        'return "" if ours or not file.is_file() else f" ({file.name}, line {last.lineno})"',
+        'return ""',
+        "the audit command does not say where its factory failed",
     ),
     (
         "h1000",

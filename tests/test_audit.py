@@ -746,7 +746,7 @@ def test_replay_of_own_pairs():
     assert not report.violated and 0 < report.largest_ratio <= 1
     assert report.n_pairs == 1
     json.dumps(report.to_dict())
-    assert "1 pairs replayed" in str(report)
+    assert "1 pair replayed" in str(report)
     with pytest.raises(ValueError, match="equally many"):
         replay(model, [(X, y)], [])
     with pytest.raises(ValueError, match="pairs"):
@@ -826,6 +826,16 @@ def test_a_factory_that_exits_was_no_audit(code, monkeypatch, capsys):
     monkeypatch.setattr(_mistakes, "exits", lambda: sys.exit(code), raising=False)
     assert main(["_mistakes:exits"]) == 2
     assert "could not run: SystemExit" in capsys.readouterr().err
+
+
+def test_a_factory_that_fails_is_told_with_its_line(monkeypatch, capsys):
+    """Of KeyError: 'x' alone nobody knows whose key that is."""
+    monkeypatch.setattr(_mistakes, "keyless", lambda: {}["x"], raising=False)
+    assert main(["_mistakes:keyless"]) == 2
+    line = r"KeyError: 'x' \(test_audit.py, line \d+\)\n"
+    assert re.search(line, capsys.readouterr().err)
+    assert main(["_mistakes"]) == 2
+    assert "line" not in capsys.readouterr().err
 
 
 def test_a_delta_without_an_epsilon_is_refused(capsys):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import decimal
+import html
 import json
 import math
 import pickle
@@ -383,14 +384,35 @@ def test_str_says_what_a_reader_must_know():
     )
 
 
+@pytest.mark.parametrize("n", [12, 13, 60])
+def test_a_long_list_is_not_shown_to_its_end(n):
+    """Its object has all of it; what is short, or no value, stands as it is."""
+    long = [f"category, {i:05}]" for i in range(n)]
+    told = "codebook=" + repr({"a": {"kind": "number"}, "b": {"categories": long}})
+    one = dataclasses.replace(COUNTS, assumptions=(told,))
+    first = ", ".join(map(repr, long[:6]))
+    shown = f"'b': {{'categories': [{first}, ... ({n} in all)]}}}}"
+    for text in (str(one), html.unescape(one._repr_html_())):
+        assert (shown in text) == (n > 12) and (told in text) == (n == 12)
+        assert "{'a': {'kind': 'number'}" in text
+    assert told in one.assumptions and told in one.to_dict()["assumptions"]
+    for length in (199, 200):
+        edge = "x" * (length - 2 - len(repr([1] * 20))) + "s=" + repr([1] * 20)
+        assert len(edge) == length
+        text = str(dataclasses.replace(COUNTS, assumptions=(edge,)))
+        assert (edge in text) == (length < 200)
+    words = "rows = those of " + "nobody " * 40
+    assert words in str(dataclasses.replace(COUNTS, assumptions=(words,)))
+
+
 def test_html_is_escaped():
     nasty = dataclasses.replace(
         COUNTS, mechanism="<script>x</script>", assumptions=('a"<b>&',)
     )
-    html = nasty._repr_html_()
-    assert "<script>" not in html and "<b>" not in html
-    assert "&lt;script&gt;x&lt;/script&gt;" in html
-    assert "a&quot;&lt;b&gt;&amp;" in html
+    page = nasty._repr_html_()
+    assert "<script>" not in page and "<b>" not in page
+    assert "&lt;script&gt;x&lt;/script&gt;" in page
+    assert "a&quot;&lt;b&gt;&amp;" in page
 
 
 def test_markdown_is_one_table_with_all_the_facts():

@@ -1590,3 +1590,13 @@ def test_guarantees_say_what_a_codebook_declares():
     )
     silent = DPTableEncoder({"a": None, "c": None}, random_state=0).fit(frame)
     assert silent.privacy_.assumptions[0] == "codebook=['a', 'c']"
+
+
+def test_a_guarantee_says_what_is_declared_and_not_what_is_asked_for():
+    """It said that the range of a number without one is None."""
+    book = Codebook.from_dict({"a": {"kind": "number", "missing": False}})
+    X = pd.DataFrame({"a": np.arange(200) % 7})
+    said = "={'a': {'kind': 'number', 'missing': False}}"
+    for one in (DPTableEncoder(book), DPSinkhornGenerator(codebook=book)):
+        one.set_params(epsilon=1.0, random_state=0).fit(X)
+        assert any(fact.endswith(said) for fact in one.privacy_.assumptions)

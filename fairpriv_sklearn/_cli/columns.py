@@ -1,7 +1,9 @@
 """From cells to columns: numbers, categories and dates, by the codebook or by a look.
 
-What a code book or a typed source declares is read by a fixed rule for each cell; what
-is not declared is found out from the cells, and is then a fact read from the data.
+What a code book declares is read by a fixed rule for each cell; what is not declared is
+found out from the cells, and is then a fact read from the data. The types of a typed
+file declare nothing: who writes it takes them from the cells, and one text makes a text
+of a whole column.
 """
 
 from __future__ import annotations
@@ -155,7 +157,7 @@ def parse_columns(
     mark = writing.decimal or _decimal_mark(raw, codebook, writing.learnt_decimal)
     columns = {}
     for name in names:
-        column = _known(raw, codebook, name)
+        column = codebook[name] if name in codebook else Column()
         named = labels if name in sensitive else ()
         columns[name] = _parse(name, raw.columns[name], column, writing, mark, named)
         # Where no number is read the mark is no condition, and must not be told.
@@ -164,32 +166,17 @@ def parse_columns(
     return columns
 
 
-def looked_up(parsed: dict[str, Parsed], raw: Raw, writing: Writing) -> list[str]:
+def looked_up(parsed: dict[str, Parsed], writing: Writing) -> list[str]:
     """What had to be found out to read the columns whose kind is declared."""
     kinds = {p.column.kind for p in parsed.values() if p.declared}
     facts = []
     undeclared = any(not p.declared for p in parsed.values())
     if (undeclared or "number" in kinds) and writing.public_decimal is None:
         facts.append("the decimal mark (--decimal)")
-    typed = {name for name, column in raw.declared.items() if column.kind == "date"}
-    texts = any(
-        p.declared and p.column.kind == "date" and name not in typed
-        for name, p in parsed.items()
-    )
-    if texts and writing.day_first is None:
+    # In a typed file as well: whether its dates are texts hangs on one cell.
+    if "date" in kinds and writing.day_first is None:
         facts.append("the order of day and month (--dates)")
     return facts
-
-
-def _known(raw: Raw, codebook, name) -> Column:
-    """What is declared: the codebook first, then the type of a typed source."""
-    column = codebook[name] if name in codebook else Column()
-    declared = raw.declared.get(name, Column())
-    if column.kind is None and declared.kind is not None:
-        column = replace(
-            declared, missing_values=column.missing_values, role=column.role
-        )
-    return column
 
 
 def _parse(name, cells, column: Column, writing: Writing, mark, labels=()) -> Parsed:
@@ -407,7 +394,7 @@ def _decimal_mark(raw: Raw, codebook, learnt) -> str:
     only = {".": 0, ",": 0}
     ambiguous = 0
     for name, cells in raw.columns.items():
-        if _known(raw, codebook, name).kind is not None:
+        if name in codebook and codebook[name].kind is not None:
             continue
         texts = {c for c in cells if isinstance(c, str) and not is_missing(c)}
         texts = [t for t in texts if "," in t or "." in t]

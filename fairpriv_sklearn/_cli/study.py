@@ -424,7 +424,11 @@ def after_fitting(study: Study) -> list[str]:
     plain, private, fair = study.results
     # That the group of those in no other one has next to nobody is as it should be.
     notes = study.model.repair_notes_
-    said = [note for note in notes if str([OTHER_GROUP]) not in note]
+    said = [
+        note.replace(f", {OTHER_GROUP!r}]", "]")
+        for note in notes
+        if str([OTHER_GROUP]) not in note
+    ]
     stood_back = any("stood back" in note for note in notes)
     name = study.measures.error_name
     if study.share_clipped >= 0.001:

@@ -44,7 +44,7 @@ def _people(args) -> tuple[dict[str, Parsed], Codebook, dict[str, list[str]]]:
         codebook = with_role(codebook, "target", args.target)
     for name in args.sensitive:
         codebook = with_role(codebook, "group", name)
-    codebook = of_kind("category", args.sensitive, codebook, raw)
+    codebook = of_kind("category", args.sensitive, codebook)
     writing = Writing.of(args, raw)
     parsed = parse_columns(raw, codebook, names, writing, sensitive=args.sensitive)
     # An empty column that nobody declared stays: that it is empty is not public.
@@ -64,7 +64,7 @@ def _people(args) -> tuple[dict[str, Parsed], Codebook, dict[str, list[str]]]:
     }
     facts = {
         "assumptions": raw.assumed,
-        "conditional_on": looked_up(parsed, raw, writing),
+        "conditional_on": looked_up(parsed, writing),
     }
     return used, Codebook(tuple(declared.items())), facts
 

@@ -142,13 +142,13 @@ def load_table(args) -> Table:
         )
     raw = read_named(args)
     names = check_names(args, raw, codebook)
-    codebook = _with_arguments(args, codebook, raw)
+    codebook = _with_arguments(args, codebook)
     writing = Writing.of(args, raw)
     named = {"sensitive": args.sensitive, "groups": args.groups or ()}
     parsed = parse_columns(raw, codebook, names, writing, **named)
     n_in_file = len(next(iter(raw.columns.values())))
     left_out, remarks = list(raw.left_out), list(raw.remarks)
-    from_data = looked_up(parsed, raw, writing)
+    from_data = looked_up(parsed, writing)
     if args.drop:
         left_out.append(columns_note(args.drop, "by --drop"))
     rows, assumed = _rows(args, parsed, left_out, from_data, n_in_file)
@@ -215,22 +215,22 @@ def check_names(args, raw: Raw, codebook) -> list[str]:
     return [n for n in raw.columns if not {n, raw.repeated.get(n)} & set(args.drop)]
 
 
-def _with_arguments(args, codebook: Codebook, raw: Raw) -> Codebook:
+def _with_arguments(args, codebook: Codebook) -> Codebook:
     """The code book with what the arguments declare: kinds of target and groups."""
-    codebook = of_kind("category", args.sensitive, codebook, raw)
+    codebook = of_kind("category", args.sensitive, codebook)
     task = "regression" if args.bounds else args.task
     wanted = {"regression": "number", "classification": "category"}.get(task)
     if args.bounds and args.task == "classification":
         raise InputError("--bounds belongs to a regression; classes have no range.")
-    return of_kind(wanted, [args.target], codebook, raw) if wanted else codebook
+    return of_kind(wanted, [args.target], codebook) if wanted else codebook
 
 
-def of_kind(kind: str, names, codebook: Codebook, raw: Raw) -> Codebook:
+def of_kind(kind: str, names, codebook: Codebook) -> Codebook:
     """The code book with a kind for columns that nobody declares."""
     columns = dict(codebook.columns)
     for name in names:
         column = columns.get(name, Column())
-        if column.kind is None and raw.declared.get(name, Column()).kind is None:
+        if column.kind is None:
             columns[name] = replace(column, kind=kind)
     return Codebook(tuple(columns.items()))
 

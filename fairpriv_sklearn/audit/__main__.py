@@ -13,6 +13,8 @@ import importlib
 import json
 import os
 import sys
+import traceback
+from pathlib import Path
 
 from . import audit_estimator
 
@@ -57,14 +59,21 @@ def main(arguments=None) -> int:
         print("\nThe audit was stopped: it says nothing.", file=sys.stderr)
         return 130
     except (Exception, SystemExit) as error:  # a script that exits was no audit
-        print(
-            f"The audit could not run: {type(error).__name__}: {error}", file=sys.stderr
-        )
+        said = f"{type(error).__name__}: {error}{_place(error)}"
+        print(f"The audit could not run: {said}", file=sys.stderr)
         return 2
     _show(json.dumps(report.to_dict(), indent=2) if options.json else str(report))
     if report.violated:
         return 1
     return 0 if report.conclusive or options.allow_inconclusive else 2
+
+
+def _place(error: BaseException) -> str:
+    """Where code that is not ours raised it: the text of a KeyError is a key."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    file = Path(last.filename)
+    ours = file.is_relative_to(Path(__file__).parents[1])
+    return "" if ours or not file.is_file() else f" ({file.name}, line {last.lineno})"
 
 
 def _show(report: str) -> None:

@@ -132,7 +132,8 @@ class AuditReport:
             f"epsilon >= {round_down(self.epsilon_lower)} at delta = "
             f"{round_up(self.claimed_delta)} with confidence "
             f"{round_down(self.confidence)}; {self.n_fits} fits to "
-            f"{self.n_pairs} pairs of tables in {self.seconds:.1f} s.",
+            f"{self.n_pairs} pair{'s' * (self.n_pairs != 1)} of tables in "
+            f"{self.seconds:.1f} s.",
         ]
         lines += [
             f"- {'VIOLATION' if f.violates else 'note'} ({f.kind}; {f.pair}): {f.text}"

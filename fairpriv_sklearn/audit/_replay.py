@@ -114,8 +114,8 @@ class ReplayReport:
 
     def __str__(self) -> str:
         lines = [
-            f"{self.n_pairs} pairs replayed; largest change over claimed sensitivity "
-            f"{round_up(self.largest_ratio)}; "
+            f"{self.n_pairs} pair{'s' * (self.n_pairs != 1)} replayed; "
+            f"largest change over claimed sensitivity {round_up(self.largest_ratio)}; "
             f"{'VIOLATED' if self.violated else 'nothing'} found."
         ]
         if self.n_refused:

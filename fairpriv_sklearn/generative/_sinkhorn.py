@@ -22,7 +22,7 @@ from .._wall import (
     read_rows,
     refuse_many_rows,
 )
-from ..preprocessing import Column, as_table, check_lists, read_cells
+from ..preprocessing import as_table, check_lists, declared_of, read_cells
 from ._base import (
     AUTO_COUNT,
     NOMINAL_RECORDS,
@@ -449,9 +449,7 @@ class DPSinkhornGenerator(BaseGenerator):
         columns = public_columns(
             self._names, self.codebook, self.categories, self.bounds, self.bins
         )
-        known = {
-            c.name: c.declared.to_dict() for c in columns if c.declared != Column()
-        }
+        known = declared_of((c.name, c.declared) for c in columns)
         columns = [column for column in columns if column.is_used]
         label = None if y is not None else label_of(columns, self.codebook)
         columns = [column for column in columns if column is not label]

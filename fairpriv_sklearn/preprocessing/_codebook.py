@@ -137,6 +137,15 @@ class Column:
         return out
 
 
+def declared_of(columns) -> dict[str, dict]:
+    """What is declared of columns, pairs of name and Column; nothing is asked for."""
+    return {
+        name: {what: said for what, said in one.to_dict().items() if said is not None}
+        for name, one in columns
+        if one != Column()
+    }
+
+
 @dataclass(frozen=True, repr=False)
 class Codebook:
     """The public description of a table's columns.

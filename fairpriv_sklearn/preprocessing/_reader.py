@@ -42,7 +42,8 @@ class Raw:
     columns : dict of str to list
         Cells: text, or what a typed source holds; None where there is none.
     declared : dict of str to Column
-        What a typed source (Parquet, Arrow) declares about its columns.
+        What a typed source (Parquet, Arrow) says of its columns: for a template only,
+        as one cell may change the type of a column.
     separator : str or None
         Of a text file.
     left_out : list of str
@@ -400,9 +401,12 @@ def _arrow(data: bytes, name: str, what: str) -> Raw:
                 f"{name!r} names a column twice ({twice[:40]!r}); give each its own "
                 "name."
             )
+        # As columns without any value: one cell decides whether the type is that.
         nested = [n for n in keep if pyarrow.types.is_nested(table.field(n).type)]
-        keep = [n for n in keep if n not in nested]
-        columns = {n: list(objects_of(table.column(n))) for n in keep}
+        columns = {
+            n: [None] * table.num_rows if n in nested else list(objects_of(one))
+            for n, one in zip(keep, table.select(keep).columns, strict=True)
+        }
         declared = dict(declared_columns(table.select(keep)))
     except InputError:
         raise

@@ -27,7 +27,7 @@ from .._wall import (
     read_rows,
 )
 from ._cells import TableReader, as_table
-from ._codebook import Codebook, Column
+from ._codebook import Codebook, Column, declared_of
 from ._counting import ColumnCounts, check_lists, placed_columns, refuse_unknown
 from ._draft import Draft
 from ._encoded import SIGNAL_OF_INDICATORS, CodedTable, Layout, n_other_indicators
@@ -535,9 +535,8 @@ def codebook_facts(codebook, *others: str) -> list[Fact]:
     Whoever signs has to see which ranges and categories are taken as public.
     """
     given = Codebook.from_dict(codebook or {})
-    known = {name: c.to_dict() for name, c in given.entries if c != Column()}
     names = [*given, *others]
-    return [Fact("codebook", known or names)] if names else []
+    return [Fact("codebook", declared_of(given.entries) or names)] if names else []
 
 
 def _check_names(given, names, argument, way_out) -> None:

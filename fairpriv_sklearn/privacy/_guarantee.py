@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -511,7 +512,7 @@ class PrivacyGuarantee:
             sentences.append(f"Conditional on: {names}")
         if self.uncovered:
             sentences.append(f"Not covered: {', '.join(self.uncovered)}")
-        sentences.append(f"Assumed: {'; '.join(self.assumptions)}")
+        sentences.append(f"Assumed: {'; '.join(map(_in_short, self.assumptions))}")
         if not self.noise_is_secure:
             sentences.append(_INSECURE)
         return ". ".join(sentences) + "."
@@ -552,7 +553,7 @@ class PrivacyGuarantee:
             ("mechanism", self.mechanism),
             ("events", "; ".join(map(str, self.events)) or "none"),
             *([("proved in", ", ".join(self.proofs))] if self.proofs else []),
-            ("assumed", "; ".join(self.assumptions)),
+            ("assumed", "; ".join(map(_in_short, self.assumptions))),
             ("not covered", ", ".join(uncovered) or "nothing"),
             ("noise", "secure" if self.noise_is_secure else _INSECURE),
         ]
@@ -561,6 +562,31 @@ class PrivacyGuarantee:
 # The refusal of an old name hides the arguments from `help`.
 _INIT = inspect.signature(PrivacyGuarantee.__init__).parameters.values()
 PrivacyGuarantee.__signature__ = inspect.Signature(list(_INIT)[1:])
+
+
+# Characters of an assumption from which on long lists show their beginning only.
+_LONG, _MOST_SHOWN = 200, 6
+
+
+def _in_short(assumption: str) -> str:
+    """An assumption with the beginnings of its long lists, which `assumptions` hold."""
+    name, mark, value = assumption.partition("=")
+    if len(assumption) < _LONG:
+        return assumption
+    try:
+        return name + mark + _shown(ast.literal_eval(value))
+    except (ValueError, SyntaxError, RecursionError):  # words, not a value
+        return assumption
+
+
+def _shown(value) -> str:
+    if isinstance(value, dict):
+        pairs = (f"{key!r}: {_shown(one)}" for key, one in value.items())
+        return "{" + ", ".join(pairs) + "}"
+    if isinstance(value, list) and len(value) > 2 * _MOST_SHOWN:
+        first = ", ".join(map(_shown, value[:_MOST_SHOWN]))
+        return f"[{first}, ... ({len(value):,} in all)]"
+    return repr(value)
 
 
 _STANDING = (UNIT_OF_PRIVACY, RANDOM_SPLIT)
