@@ -415,6 +415,11 @@ def write_codebook(args) -> int:
         f"Written: {path}. Fill in kinds, ranges and categories from the "
         "questionnaire, not from the data; then pass it by --codebook."
     )
+    if any(column.kind for column in raw.declared.values()):
+        print(
+            "The kinds in it are the types of the file, which single cells may have "
+            "decided: strike those that the questionnaire does not say."
+        )
     return 0
 
 

@@ -1541,6 +1541,7 @@ def test_codebook_to_fill_in(staff, tmp_path, capsys):
     template = json.loads(book.read_text())
     assert template["salary"] == {"kind": None, "role": "target"}
     assert list(template) == "age town joined sex race salary hired".split()
+    assert "types of the file" not in capsys.readouterr().out
     # nothing of the cells shows, and nothing is overwritten
     assert "north" not in book.read_text()
     assert main([*arguments, "--sensitive", "sex"]) == 2
@@ -1560,6 +1561,17 @@ def test_codebook_to_fill_in(staff, tmp_path, capsys):
     data = report(tmp_path)
     assert data["conditional_on"] == [] and data["task"] == "regression"
     assert "by the codebook" in data["left_out"][0]
+
+
+def test_kinds_that_a_typed_file_has_are_to_be_struck_from_a_codebook(tmp_path, capsys):
+    pd = pytest.importorskip("pandas")
+    path, book = tmp_path / "people.parquet", tmp_path / "book.json"
+    pd.DataFrame({"age": [20, 30]}).to_parquet(path)
+    assert main([str(path), "--write-codebook", str(book)]) == 0
+    assert json.loads(book.read_text())["age"]["kind"] == "number"
+    assert "strike those that the questionnaire does not say" in " ".join(
+        capsys.readouterr().out.split()
+    )
 
 
 # --------------------------------------------------------------------- plain sentences
