@@ -401,8 +401,10 @@ def test_a_long_list_is_not_shown_to_its_end(n):
         assert len(edge) == length
         text = str(dataclasses.replace(COUNTS, assumptions=(edge,)))
         assert (edge in text) == (length < 200)
-    words = "rows = those of " + "nobody " * 40
-    assert words in str(dataclasses.replace(COUNTS, assumptions=(words,)))
+    unhashable, deep = "{[1]: 2, " + "'a': 1, " * 40 + "}", "(" * 2000 + ")" * 2000
+    for said in ("those of " + "nobody " * 40, unhashable, deep):
+        words = f"rows = {said}"
+        assert words in str(dataclasses.replace(COUNTS, assumptions=(words,)))
 
 
 def test_html_is_escaped():

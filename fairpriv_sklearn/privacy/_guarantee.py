@@ -570,13 +570,13 @@ _LONG, _MOST_SHOWN = 200, 6
 
 def _in_short(assumption: str) -> str:
     """An assumption with the beginnings of its long lists, which `assumptions` hold."""
-    name, mark, value = assumption.partition("=")
     if len(assumption) < _LONG:
         return assumption
+    name, mark, value = assumption.partition("=")
     try:
         return name + mark + _shown(ast.literal_eval(value))
-    except (ValueError, SyntaxError, RecursionError):  # words, not a value
-        return assumption
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return assumption  # words, not a value
 
 
 def _shown(value) -> str:
