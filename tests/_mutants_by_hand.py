@@ -2993,14 +2993,14 @@ MUTANTS = [
     (
         "h1077",
         "privacy/_steps.py",
-        'if _kept_by(one, "_fitted_behind") in marks',
+        'if marks.issuperset(_kept_by(each, "_fitted_behind") for each in inner)',
         "if True",
         "a model alone does not say that the cost of its encoder comes on top",
     ),
     (
         "h1078",
         "privacy/_steps.py",
-        'marks = {None, *(_kept_by(one, "_mark") for one in found)}',
+        'marks = {None, *(_kept_by(one, "_mark") for inner in several for one in inner)}',
         "marks = {None}",
         "a pipeline says that the cost of its own encoder comes on top",
     ),
@@ -3010,6 +3010,13 @@ MUTANTS = [
         "if isinstance(one, str) or _is_tried(one)]",
         "if isinstance(one, str)]",
         "text that a function hands on beside an encoder costs the budget",
+    ),
+    (
+        "h1100",
+        "privacy/_steps.py",
+        "several = [[one, *_inside(one.estimator)] for one in found]",
+        "several = [[one] for one in found]",
+        "a repair of a frozen model says nothing of the encoder behind which that stood",
     ),
     (
         "h1060",

@@ -205,7 +205,30 @@ def test_a_model_without_the_encoder_that_it_was_fitted_behind(frozen):
         one = FrozenEstimator(one) if frozen else one
         report = privacy_report(one)
         assert said in str(report.guarantee) and report.steps[0].status == "private"
+        assert guarantee_of(one) == report.guarantee
     assert said not in str(privacy_report(private.fit(X, TARGET)).guarantee)
+
+
+@pytest.mark.parametrize("with_encoder", [False, True])
+def test_a_repair_of_a_model_without_the_encoder_that_it_was_fitted_behind(
+    with_encoder,
+):
+    """What a copy of its answers was repaired on does not tell whose they were."""
+    private = DPLinearRegression(data_norm=1.0, target_bounds=(-1, 1))
+    whole = make_pipeline(DPTableEncoder(), private).fit(X, TARGET)
+    table = X if with_encoder else np.array(whole[0].transform(X))
+    repair = DPBarycenterRegressor(
+        FrozenEstimator(whole if with_encoder else whole[-1]),
+        groups=[0, 1],
+        target_bounds=(-1, 1),
+    ).fit(table, TARGET, sensitive_features=LABELS)
+    said = "on what another private fit gave, whose cost comes on top"
+    for guarantee in (privacy_report(repair).guarantee, guarantee_of(repair)):
+        assert (said in str(guarantee)) != with_encoder
+    assert said not in str(repair.privacy_)
+    if not with_encoder:
+        whole = make_pipeline(whole[0], repair)
+        assert said not in str(privacy_report(whole).guarantee)
 
 
 def test_a_class_of_ones_own_is_a_condition():

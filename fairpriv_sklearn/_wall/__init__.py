@@ -60,6 +60,7 @@ from ..privacy import (
     kept,
     leaks_refused,
     learns_nothing,
+    own_guarantee,
     privacy_report,
     refuse_widths,
     refuse_without_room,

@@ -45,12 +45,12 @@ from .._wall import (
     calibrate_gaussian,
     epsilon_factor,
     expected_guarantee,
-    guarantee_of,
     has_budget,
     is_diffprivlibs,
     n_columns_of,
     n_rows_of,
     noise_source,
+    own_guarantee,
     rows_of,
     ways_out,
 )
@@ -408,7 +408,7 @@ def tell_of_the_choice(winner) -> None:
     for one in inside:
         own = vars(one).get("privacy_")
         if is_diffprivlibs(one):
-            own = guarantee_of(one)
+            own = own_guarantee(one)
         if isinstance(own, PrivacyGuarantee) and id(one) not in given:
             one.privacy_ = own.qualified(conditional_on=(CHOSEN,))
 
@@ -503,7 +503,7 @@ def check_cost(model, before, share: FitShare, neighboring: str) -> PrivacyGuara
     Guarantees are public and do not depend on the data: raising reveals nothing. Some
     fits write what they read over the arguments that they had `before`.
     """
-    guarantee = guarantee_of(model, before=before)
+    guarantee = own_guarantee(model, before)
     _check_guarantee(guarantee, neighboring)
     if share.epsilon == math.inf:
         return guarantee

@@ -44,9 +44,9 @@ from .._wall import (
     Split,
     Wrapped,
     expected_guarantee,
-    guarantee_of,
     kept,
     n_rows_of,
+    own_guarantee,
     refuse_without_room,
     ways_out,
 )
@@ -118,7 +118,7 @@ class Model:
             refuse_without_groups(self.given)
         self.cost = None if self.declared == "public" else self.declared
         if self.declared is None:
-            cost = guarantee_of if self.frozen else expected_guarantee
+            cost = own_guarantee if self.frozen else expected_guarantee
             self.cost = cost(self.given)
             if self.frozen and self.cost is not None:
                 # Fitted anew, what is frozen would have another guarantee than this.

@@ -7,7 +7,14 @@ from ._foreign import epsilon_factor, is_diffprivlibs
 from ._guarantee import NOTHING, PrivacyGuarantee, own_events
 from ._ledger import BudgetExceededError, PrivacyBudget, PrivacyLedger
 from ._report import PrivacyReport, guarantee_of, privacy_report
-from ._steps import StepPrivacy, expected_guarantee, kept, learns_nothing, ways_out
+from ._steps import (
+    StepPrivacy,
+    expected_guarantee,
+    kept,
+    learns_nothing,
+    own_guarantee,
+    ways_out,
+)
 from ._with_budget import (
     CONSTANT_SHARE,
     KEY_SHARE,

@@ -10,14 +10,7 @@ from .._shared.markdown import markdown_line, markdown_table
 from .._shared.rounded import round_up
 from ..accounting import compose_epsilon
 from ._guarantee import PrivacyGuarantee
-from ._steps import (
-    StepPrivacy,
-    composed,
-    places,
-    total_of,
-    walk,
-    with_what_is_behind,
-)
+from ._steps import StepPrivacy, composed, found_in, total_of
 
 
 @dataclass(frozen=True)
@@ -205,8 +198,7 @@ def privacy_report(estimator, *, before=None) -> PrivacyReport:
     if before is not None:
         fits("before", before)
     check_is_fitted(estimator)
-    found = with_what_is_behind(list(walk(estimator, before=places(before))))
-    steps = [one.step for one in found]
+    steps = [one.step for one in found_in(estimator, before)]
     return PrivacyReport(type(estimator).__name__, total_of(steps), tuple(steps))
 
 
@@ -226,7 +218,7 @@ def guarantee_of(estimator, *, before=None) -> PrivacyGuarantee | None:
         Of all steps composed.
     """
     fits("estimator", estimator)
-    return composed(walk(estimator, before=places(before)))
+    return composed(found_in(estimator, before))
 
 
 def _prices(step: StepPrivacy) -> tuple[str, str]:

@@ -554,15 +554,30 @@ def _with_other_fits(several: list[list[Found]], unfits: bool) -> list[list[Foun
     return several
 
 
-def with_what_is_behind(found: list[Found]) -> list[Found]:
-    """Say which of these steps stood behind a private fit that is none of them."""
-    marks = {None, *(_kept_by(one, "_mark") for one in found)}
+def found_in(estimator, before=None) -> list[Found]:
+    """The steps of a fitted estimator, saying which stood behind another private fit.
+
+    What is frozen inside of a repair stood behind what it was fitted behind itself.
+    """
+    found = list(walk(estimator, before=places(before)))
+    several = [[one, *_inside(one.estimator)] for one in found]
+    marks = {None, *(_kept_by(one, "_mark") for inner in several for one in inner)}
     return [
         one
-        if _kept_by(one, "_fitted_behind") in marks
+        if marks.issuperset(_kept_by(each, "_fitted_behind") for each in inner)
         else replace(one, step=replace(one.step, assumption=_ON_ANSWERS))
-        for one in found
+        for one, inner in zip(found, several, strict=True)
     ]
+
+
+def _inside(estimator) -> Iterator[Found]:
+    """The steps of the models that one of ours has fitted inside."""
+    if not hasattr(estimator, "_unfit"):
+        return
+    for name in ("estimator_", "group_estimator_", "best_estimator_"):
+        for one in walk(vars(estimator).get(name)):
+            yield one
+            yield from _inside(one.estimator)
 
 
 def _kept_by(found: Found, name: str) -> str | None:
@@ -590,19 +605,12 @@ def _private_step(estimator, name: str, own: PrivacyGuarantee) -> StepPrivacy:
         names = ", ".join(own.conditional_on)
         status, fix = "conditional", f"Pass as arguments what was read: {names}."
     notes = tuple(vars(estimator).get("repair_notes_", ()))
-    own = replace(own, proofs=dict.fromkeys((*own.proofs, *_inner_proofs(estimator))))
+    inner = [one.step.guarantee for one in _inside(estimator) if one.step.guarantee]
+    proofs = [own.proofs, *(one.proofs for one in inner)]
+    own = replace(own, proofs=dict.fromkeys(one for each in proofs for one in each))
     return StepPrivacy(
         name, type(estimator).__name__, status, own, fix=fix, notes=notes
     )
-
-
-def _inner_proofs(estimator) -> Iterator[str]:
-    """Proofs of the models that one of ours has fitted inside."""
-    if not hasattr(estimator, "_unfit"):
-        return
-    for name in ("estimator_", "group_estimator_", "best_estimator_"):
-        inner = composed(walk(vars(estimator).get(name)))
-        yield from () if inner is None else inner.proofs
 
 
 def _own_guarantee(estimator, fitted, before) -> PrivacyGuarantee | None:
@@ -792,7 +800,7 @@ def kept(expected: PrivacyGuarantee, estimator, before=None) -> PrivacyGuarantee
     ValueError
         If the fit cost more than expected.
     """
-    actual = composed(walk(estimator, before=places(before)))
+    actual = own_guarantee(estimator, before)
     if actual is None:
         return expected.qualified(uncovered=["estimator"])
     delta = max(expected.delta, actual.delta)
@@ -809,6 +817,11 @@ def kept(expected: PrivacyGuarantee, estimator, before=None) -> PrivacyGuarantee
         # A bagging estimator seeds what it wraps, whatever that was told.
         noise_is_secure=actual.noise_is_secure,
     )
+
+
+def own_guarantee(estimator, before=None) -> PrivacyGuarantee | None:
+    """Of the steps that are in an estimator, wherever that stands itself."""
+    return composed(walk(estimator, before=places(before)))
 
 
 def places(estimator) -> dict[str, Any]:

@@ -857,7 +857,7 @@ def _parted(places) -> list[list[str]]:
 
 def _frozen_events(estimator) -> tuple[PrivacyEvent, ...]:
     """What frozen parts cost when they were fitted."""
-    from ._report import guarantee_of
+    from ._steps import own_guarantee
 
     found = nested.owners(estimator).values()
     frozen = [one for one in found if isinstance(one, FrozenEstimator)]
@@ -868,7 +868,7 @@ def _frozen_events(estimator) -> tuple[PrivacyEvent, ...]:
     ]
     events: tuple = ()
     for one in frozen:
-        guarantee = guarantee_of(one)
+        guarantee = own_guarantee(one)
         if guarantee is not None and not any(one is other for other in public):
             events += tuple(own_events(guarantee))
     return events
