@@ -32,6 +32,9 @@ from fairpriv_sklearn._shared.markdown import markdown_line
 from fairpriv_sklearn.accounting import (
     PureEvent,
 )
+from fairpriv_sklearn.linear_model import DPLinearRegression
+from fairpriv_sklearn.model_selection import DPGridSearchCV
+from fairpriv_sklearn.postprocessing import DPBarycenterRegressor
 from fairpriv_sklearn.privacy import (
     PrivacyGuarantee,
     PrivacyLedger,
@@ -402,3 +405,21 @@ def test_names_are_no_markup(text):
 def test_names_in_words_and_code_stay_as_they_are():
     for text in ('replace_one (`cv="prefit"`)', "`--rows-per-person`", "a_b_c 2.5"):
         assert markdown_line(text) == text
+
+
+@pytest.mark.parametrize("wrong", [None, "passthrough", 3])
+def test_a_fitted_model_that_was_told_to_wrap_nothing_has_its_guarantee(wrong):
+    """It raised AttributeError: 'NoneType' object has no attribute ..."""
+    rows, labels = np.linspace(-1, 1, 100)[:, None], np.arange(100) % 2
+    base = DPLinearRegression(bounds=(-1, 1), target_bounds=(-1, 1))
+    repair = DPBarycenterRegressor(base, groups=[0, 1], target_bounds=(-1, 1))
+    search = DPGridSearchCV(base, [{}], target_bounds=(-1, 1))
+    repair.fit(rows, rows[:, 0], sensitive_features=labels)
+    search.fit(rows, rows[:, 0])
+    for one in (repair, search):
+        spent = privacy_report(one).guarantee
+        one.set_params(estimator=wrong)
+        assert privacy_report(one).guarantee == guarantee_of(one) == spent
+        assert type(one).__name__ in one._repr_html_()
+        with pytest.raises(ValueError, match="'estimator' parameter"):
+            one.fit(rows, rows[:, 0])

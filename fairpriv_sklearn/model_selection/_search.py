@@ -446,6 +446,8 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
+        if not hasattr(self.estimator, "__sklearn_tags__"):
+            return tags  # its fit says what is wrong
         inner = get_tags(self.estimator)
         tags.estimator_type = inner.estimator_type
         tags.classifier_tags = inner.classifier_tags

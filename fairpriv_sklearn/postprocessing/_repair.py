@@ -399,7 +399,8 @@ class MetaRepair(MetaEstimatorMixin, Repair):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags = get_tags(self.estimator).input_tags  # what it accepts
+        if hasattr(self.estimator, "__sklearn_tags__"):  # or its fit says what is wrong
+            tags.input_tags = get_tags(self.estimator).input_tags  # what it accepts
         return tags
 
 
