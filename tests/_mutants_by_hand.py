@@ -3067,6 +3067,20 @@ MUTANTS = [
         "for _, step in ():",
         "unlisted labels beside an encoder in a union cost the budget",
     ),
+    (
+        "h1120",
+        "preprocessing/_counting.py",
+        "full = [c for c in columns if not c.declared.missing]",
+        "full = []",
+        "gaps that the code book rules out count as the lowest number",
+    ),
+    (
+        "h1121",
+        "preprocessing/_counting.py",
+        "if column.is_number:  # what is no number is missing, too",
+        "if False:",
+        "a word among numbers without gaps counts as the lowest",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

@@ -152,13 +152,40 @@ def test_text_with_many_values_is_left_out(tmp_path):
     rows = [f"{i % 40},{'fm'[i % 2]},name{i},{i % 2 + i % 7 / 10}" for i in range(400)]
     path.write_text("\n".join(["age,sex,name,salary", *rows]) + "\n")
     base = ["--target", "salary", "--sensitive", "sex", "--task", "regression"]
-    assert run(tmp_path, str(path), *base, "--epsilon", "3") == 0
+    assert run(tmp_path, str(path), *base, "--epsilon", "2") == 0
     assert report(tmp_path)["left_out"] == [
         "the column 'name' (no value in enough rows for this epsilon)"
     ]
     # so few rows that these could not be learnt within the budget
     unlearnt = ["the groups of sex", "the range of salary"]
     assert report(tmp_path)["conditional_on"] == unlearnt
+
+
+def test_text_that_a_hash_parts_is_not_said_to_be_left_out(tmp_path):
+    """The model that was said to know nothing of the names told them apart."""
+    path = tmp_path / "names.csv"
+    rng = np.random.default_rng(0)
+    name, age = rng.integers(0, 400, 5000), rng.integers(18, 80, 5000)
+    pay = np.where(name % 7 < 3, 40_000, 10_000) + 10 * age
+    rows = [
+        f"{a},{'fm'[i % 2]},n{k},{p}"
+        for i, (a, k, p) in enumerate(zip(age, name, pay, strict=True))
+    ]
+    path.write_text("\n".join(["age,sex,word,pay", *rows]) + "\n")
+    base = ["--target", "pay", "--sensitive", "sex", "--task", "regression"]
+    saved = tmp_path / "model.skops"
+    kept = ["--epsilon", "3", "--save", str(saved)]
+    assert run(tmp_path, str(path), *base, *kept) == 0
+    why = "no value in enough rows for this epsilon"
+    how = "only a hash of the text and gaps count; --drop leaves it out"
+    assert report(tmp_path)["left_out"] == []
+    assert f"the column 'word' ({why}: {how})" in report(tmp_path)["remarks"]
+    assert "Left out" not in (tmp_path / "out" / "report.md").read_text()
+    new, out = tmp_path / "new.csv", tmp_path / "new_out.csv"
+    new.write_text("age,sex,word\n" + "".join(f"40,f,n{k}\n" for k in range(400)))
+    assert main(["predict", str(saved), str(new), "--out", str(out)]) == 0
+    told = {line.split(",")[-1] for line in out.read_text().splitlines()[1:]}
+    assert 2 < len(told) <= 32
 
 
 def test_the_plain_model_knows_the_frequent_ones_of_many_categories(tmp_path):

@@ -1228,6 +1228,35 @@ def test_unknown_categories():
     assert "new" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    "column, cells",
+    [
+        ({"kind": "number"}, [1.0, None, 2.5]),
+        ({"kind": "number", "range": [0, 9]}, [1, "twenty", 2]),
+        ({"kind": "date", "range": ["2020-01-01", "2020-12-31"]}, ["2020-03-04", 7]),
+        ({"kind": "flag"}, [True, None, False]),
+        ({"kind": "category"}, ["a", None, "b"]),
+        ({"categories": ["a", "b"]}, ["a", "b", float("nan")]),
+        ({"categories": ["a", "b"], "other": False}, ["a", None]),
+        ({"kind": None}, ["a", None, 3]),
+    ],
+)
+def test_a_gap_that_the_codebook_rules_out_is_refused_before_the_budget(column, cells):
+    """It was ranked in the middle, and in a synthetic table one of the lowest."""
+    X = pd.DataFrame({"x": np.array(cells * 50, dtype=object)})
+    ruled_out = {"x": {**column, "missing": False}}
+    ledger = PrivacyLedger(epsilon=10.0, delta=1e-4)
+    for one in (DPTableEncoder(ruled_out), DPSinkhornGenerator(codebook=ruled_out)):
+        with pytest.raises(ValueError, match="'x' has a missing cell") as error:
+            one.set_params(ledger=ledger).fit(X)
+        assert "twenty" not in str(error.value) and ledger.spends() == []
+    closed = {"x": {**column, "missing": True}}
+    DPTableEncoder(closed, random_state=0).fit(X)
+    full = X[[cell == cell and cell not in (None, 7, "twenty") for cell in X["x"]]]
+    encoder = DPTableEncoder(ruled_out, random_state=0).fit(full)
+    encoder.transform(X)  # a person to predict for is not refused
+
+
 def test_budget_is_taken_before_anything_is_read():
     ledger = PrivacyLedger(epsilon=1.0, delta=1e-5)
     DPTableEncoder(epsilon=0.9, delta=9e-6, ledger=ledger).fit(frame())

@@ -145,10 +145,14 @@ def learn(table: Table, encoders: dict[str, DPTableEncoder], train) -> Learnt:
             "too few rows for this epsilon: nothing was learnt of the columns that no "
             "codebook declares, and the private model answers a constant"
         )
-    if crowds:
-        table.left_out.append(
-            columns_note(crowds, "no value in enough rows for this epsilon")
-        )
+    why = "no value in enough rows for this epsilon"
+    part_of = encoder.feature_slices_  # one indicator: the same in every row
+    unused = [name for name in crowds if part_of[name].stop - part_of[name].start < 2]
+    if unused:
+        table.left_out.append(columns_note(unused, why))
+    if used := [name for name in crowds if name not in unused]:
+        why += ": only a hash of the text and gaps count; --drop leaves it out"
+        table.remarks.append(columns_note(used, why))
     found = Codebook(())
     if lists is not None:
         found = lists.fit(_listed(table, lists.codebook, train)).codebook_

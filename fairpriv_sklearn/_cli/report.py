@@ -290,8 +290,10 @@ def markdown(study: Study, has_picture: bool) -> str:
             *([] if table.size_is_public else [_ALL_ROWS]),
             _list(table.from_data),
         ]
-    if table.left_out or table.remarks:
-        lines += ["### Left out", _list(table.left_out + table.remarks)]
+    if table.left_out:
+        lines += ["### Left out", _list(table.left_out)]
+    if table.remarks:
+        lines += ["### How the table was used", _list(table.remarks)]
     lines += [
         "## Reading the numbers",
         "Each private model stands for itself; whoever publishes several of them "

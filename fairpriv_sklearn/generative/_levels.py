@@ -130,11 +130,6 @@ class LevelColumn(LearntColumn):
                 return replace(column, edges=np.arange(low, high + 2))
         return column
 
-    def complete_list(self) -> set | None:
-        """Keys of all cells there may be; without a level for it none is missing."""
-        listed = super().complete_list()
-        return listed and listed - ({None} if not self.declared.missing else set())
-
     def with_categories(self, values) -> LevelColumn:
         """The column with its list of categories."""
         keys = tuple(dict.fromkeys(key_of(value) for value in values))

@@ -22,7 +22,7 @@ from .._wall import (
     read_rows,
     refuse_many_rows,
 )
-from ..preprocessing import as_table, check_lists, declared_of, read_cells
+from ..preprocessing import as_table, check_gaps, check_lists, declared_of, read_cells
 from ._base import (
     AUTO_COUNT,
     NOMINAL_RECORDS,
@@ -455,7 +455,9 @@ class DPSinkhornGenerator(BaseGenerator):
         columns = [column for column in columns if column is not label]
         if not columns:
             raise ValueError("X has no column left to model.")
-        check_lists(table, [*columns, *([label] if label else [])])
+        checked = [*columns, *([label] if label else [])]
+        check_lists(table, checked)
+        check_gaps(table, checked)
         # Where nothing is declared the names are what is public.
         facts = [Fact("columns", known or list(self._names)), *facts]
         self._public = columns, label, facts

@@ -176,7 +176,7 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
     counts_ : ndarray of shape (n_conditions, n_groups, n_bins), int64
         The noisy counts of "histogram"; one condition, or one for each true class.
     n_iter_ : int
-        Number of releases.
+        Steps of "gradient", or 1.
     pooled_groups_ : ndarray
         Groups that noise does not let be told from the others (in some true class).
         "gradient": they are decided for without a shift, as unknown ones.
@@ -205,7 +205,7 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
     ValueError
         If the sensitive features are not given, have a missing label or one outside
         `groups`, a label of `y` is outside `classes`, an argument is out of range, or
-        `estimator.predict_proba` does not return probabilities.
+        at prediction `estimator.predict_proba` does not return probabilities.
     BudgetExceededError
         If the ledger has not enough left.
 

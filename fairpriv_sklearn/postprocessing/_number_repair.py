@@ -92,7 +92,7 @@ class NumberRepair(Repair):
         group as a smooth share of the pooled distribution; "isotonic" is the published
         method, for comparison. "auto" is "smooth" where there is noise; without it the
         counts are taken as they are, so that the tolerance holds for the calibration
-        rows themselves.
+        rows themselves, up to `within_bin_error_` and the draws of "randomized".
     output_refinement : int, default=3
         Number of output values per bin. Range: [1, 100].
     solver : str, default="exact"

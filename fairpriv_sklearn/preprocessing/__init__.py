@@ -5,6 +5,7 @@ from ._codebook import Codebook, Column, category_key, declared_of, with_role
 from ._counting import (
     ColumnCounts,
     Counted,
+    check_gaps,
     check_lists,
     placed_columns,
     refuse_unknown,

@@ -42,7 +42,8 @@ class Column:
     integer : bool, default=False
         Whether a number is whole.
     missing : bool, default=True
-        Whether cells may be missing.
+        Whether cells may be missing. False: in the table of a `fit` a missing cell, or
+        one that is not of the kind, is an error.
     missing_values : tuple of str, default=()
         Cells that mean missing, beside the empty ones.
     other : bool, default=True

@@ -204,3 +204,20 @@ def check_lists(table: TableReader, columns) -> None:
                     "categories; add it to the public list (None for a missing "
                     "value), or set other=True in the code book."
                 )
+
+
+def check_gaps(table: TableReader, columns) -> None:
+    """Refuse a missing cell where the code book says that there are none."""
+    full = [c for c in columns if not c.declared.missing]
+    for _, block in table.blocks(_CHECKED) if full else ():
+        for column in full:
+            cells = block.cells(column.position)
+            gaps = cells.kinds == MISSING
+            if column.is_number:  # what is no number is missing, too
+                gaps = np.isnan(cells.numbers(column.declared.kind))
+            if gaps.any():
+                raise ValueError(
+                    f"column {column.name!r} has a missing cell, or one that is not of "
+                    "its kind, which is ruled out: set missing=True in the code book, "
+                    "or put None into its list of categories."
+                )

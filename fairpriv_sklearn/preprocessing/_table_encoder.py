@@ -28,7 +28,13 @@ from .._wall import (
 )
 from ._cells import TableReader, as_table
 from ._codebook import Codebook, Column, declared_of
-from ._counting import ColumnCounts, check_lists, placed_columns, refuse_unknown
+from ._counting import (
+    ColumnCounts,
+    check_gaps,
+    check_lists,
+    placed_columns,
+    refuse_unknown,
+)
 from ._draft import Draft
 from ._encoded import SIGNAL_OF_INDICATORS, CodedTable, Layout, n_other_indicators
 from ._places import LOOKS, N_LOOKS, look_closer, looks
@@ -367,7 +373,8 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
     def _read(self, X, y, sensitive_features) -> dict:
         """The private columns, or those of a batch of them."""
         table = read_cells(self, X, reset=True)
-        check_lists(table, self._drafts())
+        check_lists(table, drafts := self._drafts())
+        check_gaps(table, drafts)
         return {"cells": table}
 
     def _drafts(self) -> list[Draft]:
