@@ -296,7 +296,7 @@ def _each(cells, mark, order) -> np.ndarray:
 
     @lru_cache(maxsize=None, typed=True)
     def read(cell):
-        if cell is None or (isinstance(cell, str) and _CODE.fullmatch(cell)):
+        if cell is None:
             return cell
         value = _to_any_number(cell, mark)
         if value is None:

@@ -5,7 +5,7 @@ from sklearn.utils import check_random_state
 
 from .._shared.arguments import checked, count, seed
 from .._shared.packages import needed
-from ._fetch import described
+from ._fetch import codebook_of, described, features_of
 from ._sources import SCHOOLING, SOURCES
 
 # Years of schooling, as Adult counts them.
@@ -50,16 +50,15 @@ def make_census(n_samples=48_842, *, random_state=None):
     pandas = needed("pandas", "make_census needs pandas: pip install pandas.")
     rng = check_random_state(random_state)
     source = SOURCES["adult"]
-    columns = _people(n_samples, rng, source.categories)
-    frame = pandas.DataFrame(columns)
-    features = [name for name in columns if name not in ("sex", "income", "uci_split")]
+    frame = pandas.DataFrame(_people(n_samples, rng, source.categories))
+    features = features_of(source, "income", ["sex"])
     public = source, features, "income", ["sex"], list(source.categories["sex"])
     return described(
         *public,
         data=frame[features],
         target=frame["income"],
         sensitive_features=frame["sex"],
-        codebook=source.codebook(),
+        codebook=codebook_of(*public),
         DESCR="Simulated people in the form of Adult.",
         frame=frame,
         uci_split=frame["uci_split"],

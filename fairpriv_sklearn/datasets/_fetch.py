@@ -39,7 +39,8 @@ def _fetch(
 
     missing : {"keep", "drop"}, default="keep"
         Whether to drop the rows in which a feature or the target is missing. A missing
-        value that is kept is NaN in a numeric column and None in a categorical one.
+        value that is kept is NaN in a numeric column and None in a categorical one (in
+        a data frame what pandas makes of it).
         Rows without a sensitive feature are never returned.
     data_home : str, path-like or None, default=None
         Folder with the file {file}, or to download to.
@@ -116,7 +117,7 @@ def _fetch(
         pandas = needed("pandas", said)
 
     columns = _columns(source, _read(source, data_home, download_if_missing))
-    features = _features(source, target, sensitive)
+    features = features_of(source, target, sensitive)
     groups = _groups(source, sensitive) if groups is None else groups
     labels = [columns[attribute].tolist() for attribute in sensitive]
     labels = labels[0] if len(labels) == 1 else list(zip(*labels, strict=True))
@@ -148,7 +149,7 @@ def _fetch(
         data=data,
         target=y,
         sensitive_features=a,
-        codebook=_codebook(*public),
+        codebook=codebook_of(*public),
         DESCR=f"{source.notes}\n\nOrigin: {source.origin}.",
         frame=frame,
         **beside,
@@ -342,13 +343,13 @@ def described(source: Source, features, target_name, sensitive, groups, **column
     )
 
 
-def _features(source: Source, target, sensitive) -> list[str]:
+def features_of(source: Source, target, sensitive) -> list[str]:
     """Names of the feature columns: numeric ones first, as in the table of sources."""
     others = {target, *sensitive, *source.not_features, *source.thresholds}
     return [c for c in [*source.bounds, *source.categories] if c not in others]
 
 
-def _codebook(source: Source, features, target, sensitive, groups) -> Codebook:
+def codebook_of(source: Source, features, target, sensitive, groups) -> Codebook:
     """Code book of the columns that are returned: features, target, groups."""
     columns = source.codebook(target, sensitive).columns
     if len(sensitive) == 1:
