@@ -2639,8 +2639,8 @@ MUTANTS = [
     (
         "h932",
         "privacy/_with_budget.py",
-        "            last._refuse_cells_of(self, X)",
-        "            pass",
+        "                step._refuse_cells_of(self, X)",
+        "                pass",
         "pipelines of one budget: an unlisted category beside an encoder costs its budget",
     ),
     (
@@ -2965,8 +2965,8 @@ MUTANTS = [
     (
         "h1073",
         "privacy/_with_budget.py",
-        'with domain("y"):\n        check_classification_targets(y)',
-        "pass",
+        "        check_classification_targets(y)",
+        "        pass",
         "labels that a plain classifier refuses cost the budget",
     ),
     (
@@ -3045,6 +3045,27 @@ MUTANTS = [
         'return "" if ours or not file.is_file() else f" ({file.name}, line {last.lineno})"',
         'return ""',
         "the audit command does not say where its factory failed",
+    ),
+    (
+        "h1101",
+        "privacy/_with_budget.py",
+        "if is_one and not private_steps(model):",
+        "if False:",
+        "a target of one label before a plain model costs the budget and is shown",
+    ),
+    (
+        "h1102",
+        "_door/estimator.py",
+        'while hasattr(type(reader), "_base_method") and reader.sensitive_features is None:',
+        "while False:",
+        "text that goes by an encoder to a repair of a plain model costs the budget",
+    ),
+    (
+        "h1103",
+        "_door/estimator.py",
+        "refuse_dates(table)  # beside numbers no model takes them",
+        "pass",
+        "dates that go by an encoder to a plain model cost the budget",
     ),
     (
         "h1000",

@@ -3,6 +3,7 @@
 import contextlib
 import pickle
 import re
+import warnings
 from dataclasses import replace
 from decimal import Decimal
 from importlib import import_module
@@ -39,7 +40,7 @@ from sklearn.mixture import GaussianMixture
 from sklearn.model_selection import FixedThresholdClassifier, train_test_split
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
-from sklearn.naive_bayes import BernoulliNB
+from sklearn.naive_bayes import BernoulliNB, GaussianNB
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
@@ -1369,6 +1370,9 @@ def test_cells_that_go_by_a_private_encoder_cost_no_budget(
         (LogisticRegression(), np.where(Y, "John", Y.astype(object)), "y has a cell"),
         (LogisticRegression(), Y + 0.5 * X[:, 0], "Unknown label type: continuous"),
         (LogisticRegression(), np.where(Y, 1.0, np.nan), "y contains NaN"),
+        (LogisticRegression(), np.where(Y, "John", None), "a row without a label"),
+        (LogisticRegression(), np.array(["John"] * 60), "y holds one label only"),
+        (GaussianNB(), np.array(["John"] * 60), None),
         (LogisticRegression(), Y[:-1], "need a row for each record"),
         (LogisticRegression(), None, "requires y to be passed"),
         (LinearRegression(), np.where(Y, "John", "1"), "y has a cell that cannot be"),
@@ -1391,6 +1395,56 @@ def test_a_pipeline_of_one_budget_looks_at_the_target_of_a_plain_model(model, y,
     with pytest.raises((TypeError, ValueError), match=said) as caught:
         pipeline.fit(X, y)
     assert ledger.spends() == [] and "John" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "model", [LogisticRegression(), decisions(LogisticRegression())]
+)
+@pytest.mark.parametrize(
+    ("beside", "cell", "said"),
+    [
+        ("passthrough", "John", "X has a cell that cannot be read as a number"),
+        ("passthrough", np.nan, "contains NaN"),
+        ("passthrough", np.datetime64("2020-01-31"), "X holds dates"),
+        (FunctionTransformer(np.sqrt), -1.0, "contains NaN"),
+        ("passthrough", 1.0, None),
+    ],
+)
+def test_cells_that_go_by_an_encoder_to_a_plain_model(model, beside, cell, said):
+    """Of a pipeline that ends in it, or in a repair around it."""
+    ledger = PrivacyLedger(50.0, 1e-3)
+    columns = ColumnTransformer(
+        [("e", DPTableEncoder(ledger=ledger), ["a", "b"]), ("c", beside, ["c"])]
+    )
+    pipeline = make_pipeline(columns, clone(model))
+    about = {"sensitive_features": GROUP} if hasattr(model, "groups") else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyLeakWarning)
+        pipeline = with_budget(pipeline, 9.0)
+    table = frame(c=[cell] * 60)
+    if said is None:
+        pipeline.fit(table, Y, **about)
+        assert len(ledger.spends()) == 1
+        return
+    with pytest.raises(ValueError, match=said) as caught:
+        pipeline.fit(table, Y, **about)
+    assert ledger.spends() == [] and "John" not in str(caught.value)
+
+
+@pytest.mark.parametrize("listed", [None, ["Jane", "John"]])
+@pytest.mark.parametrize("form", ["list", "array", "text", "category", "NaN"])
+def test_a_missing_label_is_called_one(listed, form):
+    """And no cell that cannot be read as a number, nor one that mixes kinds."""
+    pandas = pytest.importorskip("pandas")
+    y = ["John", None] * 30
+    if form in ("text", "category"):
+        y = pandas.Series(y, dtype={"text": "string"}.get(form, form))
+    elif form != "list":
+        y = np.array([one or (np.nan if form == "NaN" else None) for one in y], object)
+    output = DPOutputPerturbationLogisticRegression(bounds=(-1, 1), classes=listed)
+    for model in (logistic(classes=listed), output):
+        with pytest.raises(ValueError, match="^y has a row without a label: leave"):
+            model.fit(X, y)
 
 
 @pytest.mark.parametrize(

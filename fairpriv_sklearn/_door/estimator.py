@@ -35,6 +35,7 @@ from .._shared.domain import (
     finite_sparse,
     refuse_dates,
     refuse_no_numbers,
+    refuse_unlabelled,
     same_length,
 )
 from .._shared.fragments import with_fragments
@@ -368,6 +369,7 @@ def encode_labels(y, classes, least=2) -> tuple[np.ndarray, np.ndarray, Fact]:
     """
     if y is None:
         raise ValueError("A fit requires y to be passed, but the target y is None.")
+    refuse_unlabelled(y)
     with domain("y", own_words=True):
         y = column_or_1d(y, warn=True)
         if classes is None:
@@ -556,7 +558,7 @@ def _readers(estimator, X=None) -> Iterator[tuple]:
             X, table = (yield from _read_by(step, X)), X
             if X is None:
                 if not (table is None or behind is None):
-                    _refuse_passed(step, table, reader_of(behind))
+                    _refuse_passed(step, table, _reader_behind(behind))
                 return
     elif isinstance(estimator, ColumnTransformer) and X is not None:
         for _, step, columns in estimator.transformers:
@@ -610,6 +612,8 @@ def _refuse_passed(step, X, reader) -> None:
     """Refuse cells of columns that go by a private encoder to what reads numbers."""
     for table in _passed(step, X):
         if reader is not None and table.shape[1]:
+            if _reads_numbers(reader, table)[0]:
+                refuse_dates(table)  # beside numbers no model takes them
             _refuse_unread(reader, table)
 
 
@@ -760,6 +764,14 @@ def reader_of(estimator):
     if isinstance(estimator, FrozenEstimator):
         estimator = estimator.estimator
     *_, reader = first_step(estimator), *(reader for reader, _ in _readers(estimator))
+    return reader
+
+
+def _reader_behind(step):
+    """The same of a step behind others: a repair hands its columns on."""
+    reader = reader_of(step)
+    while hasattr(type(reader), "_base_method") and reader.sensitive_features is None:
+        reader = reader_of(reader.estimator)
     return reader
 
 

@@ -162,6 +162,23 @@ def check_given(estimator, y) -> None:
         )
 
 
+def refuse_unlabelled(y) -> None:
+    """Refuse missing labels among text, which scikit-learn calls no number."""
+    with domain("y"):
+        labels = np.asarray(y)
+    cells = labels.ravel() if labels.dtype == object and labels.ndim else ()
+    if any(map(_is_no_label, cells)):
+        raise ValueError(
+            "y has a row without a label: leave such rows out, or give them a label of "
+            "their own."
+        )
+
+
+def _is_no_label(cell) -> bool:
+    is_none = cell is None or type(cell).__name__ in ("NAType", "NaTType")
+    return is_none or (isinstance(cell, float | np.floating) and bool(cell != cell))
+
+
 def refuse_no_numbers(estimator, y) -> int:
     """Refuse a target that no regressor reads; how many targets it is."""
     refuse_dates(y, "y")

@@ -7,6 +7,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import expit
 from scipy.stats import norm
+from sklearn.base import is_classifier
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from .._door.estimator import n_entries, read_bounds
@@ -14,7 +15,7 @@ from .._door.groups import sensitive_positions
 from .._shared.arguments import number
 from .._shared.arrays import row_slices
 from .._shared.callers import warn_now
-from .._shared.domain import domain, finite_sparse, refuse_dates
+from .._shared.domain import domain, finite_sparse, refuse_dates, refuse_unlabelled
 from .._shared.origin import origin
 from .._shared.rowwise import row_scores, row_softmax
 from .._shared.sklearn import Interval
@@ -136,6 +137,8 @@ class BoundedMixin:
 
     def _check_X_y(self, X, y) -> tuple:
         refuse_dates(X)
+        if is_classifier(self):
+            refuse_unlabelled(y)
         with domain("X or y"):
             return validate_data(self, finite_sparse(X), y, **INPUT)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from numbers import Integral
@@ -27,8 +28,10 @@ from .._shared.domain import (
     check_given,
     domain,
     refuse_no_numbers,
+    refuse_unlabelled,
     same_length,
 )
+from .._shared.guarded import WrappedEstimatorError, fit_wrapped
 from .._shared.sklearn import asks_for, routing_enabled
 from ..accounting import (
     DeclaredEvent,
@@ -294,19 +297,23 @@ class BudgetPipeline(Pipeline):
                 "the cache tells whether the rows are those of an earlier fit."
             )
         check_columns(X, y, *params.values())
+        steps = private_steps(self)
         # Asked of the class: a frozen step hands on the attributes of what it holds.
         last = self
         while isinstance(last, Pipeline | FixedThresholdClassifier):
             last = last.steps[-1][1] if isinstance(last, Pipeline) else last.estimator
         if hasattr(type(last), "_refuse_target"):
             last._refuse_target(X, y)
-            last._refuse_cells_of(self, X)
         elif not hasattr(type(X), "compute"):
             _refuse_target(last, X, y)
+        for step in (*steps.values(), last):
+            if hasattr(type(step), "_refuse_cells_of"):
+                step._refuse_cells_of(self, X)
+                break  # it looks at the cells for all
         # Where routing is on, sensitive features may have any name.
         names = [name for name, value in params.items() if value is not None]
         routed = routing_enabled() and names
-        for path, step in private_steps(self).items():
+        for path, step in steps.items():
             if hasattr(type(step), "_check_arguments"):
                 step._check_arguments()
             if not hasattr(type(step), "_refuse_without_groups"):
@@ -339,8 +346,18 @@ def _refuse_target(model, X, y) -> None:
     if is_regressor(model):
         refuse_no_numbers(model, y)
         return
+    refuse_unlabelled(y)
     with domain("y"):
         check_classification_targets(y)
+        is_one = np.ndim(y) == 1 and len(np.unique(np.asarray(y))) == 1
+    if is_one and not private_steps(model):
+        with suppress(WrappedEstimatorError):
+            fit_wrapped(clone(model), np.arange(40.0).reshape(20, 2), np.zeros(20))
+            return
+        raise ValueError(
+            f"y holds one label only, and {type(model).__name__} takes no such target: "
+            "two are needed."
+        )
 
 
 def _keywords(step) -> Mapping[str, inspect.Parameter]:
