@@ -350,7 +350,11 @@ def test_nothing_private_is_fitted_on_spread_answers():
 
 def transformer_of(X):
     return DPBarycenterTransformer(
-        bounds=(-9, 9), groups=[0, 1, 2], sensitive_features=-1, output="randomized"
+        epsilon=50.0,  # noise that hides how many people there are would be warned of
+        bounds=(-9, 9),
+        groups=[0, 1, 2],
+        sensitive_features=-1,
+        output="randomized",
     ).fit(X)
 
 
