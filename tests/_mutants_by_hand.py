@@ -3102,6 +3102,13 @@ MUTANTS = [
         "if False:",
         "a word among numbers without gaps counts as the lowest",
     ),
+    (
+        "h1122",
+        "metrics/_private.py",
+        "every = np.ones_like(usable)",
+        "every = usable",
+        "the interval of the ratio leaves out the smallest groups",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

@@ -746,7 +746,7 @@ def test_small_groups_are_not_estimable():
     # Of those two; what the others may differ by, the interval says.
     assert found.disparity == pytest.approx(np.abs(np.subtract(*found.rates[:2, 1])))
     assert found.disparity_interval[1] > 0.9
-    assert 0.8 < found.ratio <= 1
+    assert 0.8 < found.ratio <= 1 and found.ratio_interval[0] == 0.0
     told = str(found).splitlines()  # one line for each, and the guarantee
     assert told[:-1] == [f"{item}: {said}" for item, said in found.card_lines()]
     assert told[-1] == str(found.privacy_)
@@ -764,6 +764,23 @@ def test_a_difference_that_is_sure_is_told_however_wide_its_interval():
     assert found.estimable.tolist() == [True, True, False]
     low, high = found.disparity_interval
     assert found.disparity == low > 0.1 and high > 0.7
+    low, high = found.ratio_interval
+    assert low < 0.3 and found.ratio == high < 0.8
+
+
+def test_the_interval_of_the_ratio_is_of_groups_that_are_not_estimable_too():
+    """Of 200 intervals of three groups, one of 30 people, 161 held the ratio."""
+    rng = np.random.default_rng(0)
+    sizes, rates = [2000, 150, 30], np.array([0.6, 0.5, 0.9])
+    groups, covers, hidden = np.repeat([0, 1, 2], sizes), 0, 0
+    for seed in range(200):
+        chosen = (rng.uniform(size=2180) < rates[groups]).astype(int)
+        params = {"groups": [0, 1, 2], "classes": [0, 1], "random_state": seed}
+        found = _release(chosen, groups, epsilon=0.5, **params)
+        hidden += not found.estimable[2]
+        low, high = found.ratio_interval
+        covers += low <= 0.5 / 0.9 <= high
+    assert covers >= 184 and hidden > 50
 
 
 def test_intervals_are_shown_rounded_outwards():

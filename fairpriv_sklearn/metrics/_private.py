@@ -74,9 +74,10 @@ class GroupRates:
         of [0, 1]. Where not, say "not estimable" rather than a number.
     ratio : float
         Smallest over largest rate of the last class, of all estimable rows that can be
-        compared; NaN if there are none, and for regression.
+        compared, and no more than the interval says of the others too; NaN if there
+        are none, and for regression.
     ratio_interval : tuple of float
-        Confidence interval of the ratio, for all pairs of groups at once.
+        Confidence interval of the ratio of all rows, estimable or not.
     """
 
     groups: list
@@ -515,7 +516,7 @@ def _largest_difference(rate, low, high, usable):
 
 
 def _ratio(counts: np.ndarray, variance: float, alpha: float, estimable: np.ndarray):
-    """Smallest over largest rate of the last class, with its interval."""
+    """Smallest over largest rate of usable rows, the last class; of all an interval."""
     n_groups = len(counts)
     # Both ends of one interval for each row and class: a union bound over rows.
     intervals = _rate_intervals(counts, variance, alpha / estimable.size)
@@ -523,11 +524,14 @@ def _ratio(counts: np.ndarray, variance: float, alpha: float, estimable: np.ndar
     a, b = np.nonzero(~np.eye(n_groups, dtype=bool))  # all pairs, either way round
     usable = estimable.reshape(n_groups, -1)
 
-    def smallest(over, under, unknown):
+    def smallest(over, under, rows, unknown):
         with np.errstate(all="ignore"):
-            ratios = (over[a] / under[b])[usable[a] & usable[b]]
+            ratios = (over[a] / under[b])[rows[a] & rows[b]]
         found = float(np.fmin.reduce(ratios, initial=np.nan))
         return unknown if np.isnan(found) else min(found, 1.0)
 
-    ratio = smallest(rate, rate, np.nan)
-    return ratio, (smallest(low, high, 0.0), smallest(high, low, 1.0))
+    every = np.ones_like(usable)
+    interval = smallest(low, high, every, 0.0), smallest(high, low, every, 1.0)
+    return float(
+        np.minimum(smallest(rate, rate, usable, np.nan), interval[1])
+    ), interval

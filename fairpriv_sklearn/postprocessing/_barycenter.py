@@ -144,9 +144,9 @@ class DPBarycenterTransformer(OneToOneFeatureMixin, TransformerMixin, NumberRepa
 
     Notes
     -----
-    The draw for a row is a keyed function of the row and its group, so distinct rows
-    get the same answer in every batch, and rows that are alike share the targets
-    evenly.
+    The draw for a row is a keyed function of its scores, clipped to `bounds`, and its
+    group, so that distinct ones get the same answer in every batch, and rows that are
+    alike share the targets evenly.
 
     References
     ----------
