@@ -660,6 +660,7 @@ def test_dropping_that_leaves_little_behind_stops(tmp_path, capsys):
         ({}, ["--task", "classification"], "did you mean --task regression"),
         ({}, ["--task", "classification", "--bounds", "1", "4"], "no range"),
         ({}, ["--fairness-tolerance", "auto", "--target", "hired"], "regression"),
+        ({}, ["--constraint", "equalized_odds"], "belongs to a classification"),
         ({}, ["--sensitive", "sex", "sex"], "names a column twice"),
         ({}, ["--separator", "ab"], "one character"),
         ({}, ["--encoding", "klingon"], "cannot be read as 'klingon'"),

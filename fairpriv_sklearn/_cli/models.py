@@ -58,6 +58,8 @@ def regression(table: Table, facts: Facts | Learnt, args) -> tuple[Measures, dic
     from ..neural_network import DPWassersteinMLPRegressor
     from ..postprocessing import DPBarycenterRegressor
 
+    if args.constraint == "equalized_odds":
+        raise InputError("--constraint equalized_odds belongs to a classification.")
     measures = Measures(
         "RMSE",
         f"root mean squared error of {table.target}",
