@@ -3068,6 +3068,13 @@ MUTANTS = [
         "dates that go by an encoder to a plain model cost the budget",
     ),
     (
+        "h1104",
+        "privacy/_with_budget.py",
+        "owner._validate_params()",
+        "pass",
+        "a wrong argument of a plain model costs the budget of the encoder before it",
+    ),
+    (
         "h1000",
         "_door/estimator.py",
         'listed = listed and hasattr(reader, "categorical_features")',

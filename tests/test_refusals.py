@@ -1431,6 +1431,24 @@ def test_cells_that_go_by_an_encoder_to_a_plain_model(model, beside, cell, said)
     assert ledger.spends() == [] and "John" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "model",
+    [
+        LogisticRegression(C=-1),
+        make_pipeline(StandardScaler(with_mean="x"), LogisticRegression()),
+        VotingClassifier([("a", LogisticRegression(C=-1))]),
+        FixedThresholdClassifier(LogisticRegression(C=-1)),
+    ],
+)
+def test_arguments_of_plain_steps_are_looked_at_before_an_encoder_spends(model):
+    ledger = PrivacyLedger(50.0, 1e-3)
+    with pytest.warns(PrivacyLeakWarning):
+        pipeline = encoded(model, ledger)
+    with pytest.raises(ValueError, match="The '(C|with_mean)' parameter of"):
+        pipeline.fit(X, Y)
+    assert ledger.spends() == []
+
+
 @pytest.mark.parametrize("listed", [None, ["Jane", "John"]])
 @pytest.mark.parametrize("form", ["list", "array", "text", "category", "NaN"])
 def test_a_missing_label_is_called_one(listed, form):

@@ -13,7 +13,13 @@ from typing import Any
 
 import numpy as np
 from sklearn import config_context
-from sklearn.base import OneToOneFeatureMixin, clone, is_classifier, is_regressor
+from sklearn.base import (
+    BaseEstimator,
+    OneToOneFeatureMixin,
+    clone,
+    is_classifier,
+    is_regressor,
+)
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.pipeline import Pipeline
@@ -297,6 +303,12 @@ class BudgetPipeline(Pipeline):
                 "the cache tells whether the rows are those of an earlier fit."
             )
         check_columns(X, y, *params.values())
+        for owner in nested.owners(self).values():
+            # Estimators of others need not have constraints.
+            if isinstance(owner, BaseEstimator) and hasattr(
+                type(owner), "_parameter_constraints"
+            ):
+                owner._validate_params()
         steps = private_steps(self)
         # Asked of the class: a frozen step hands on the attributes of what it holds.
         last = self
