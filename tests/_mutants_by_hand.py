@@ -3075,6 +3075,13 @@ MUTANTS = [
         "a wrong argument of a plain model costs the budget of the encoder before it",
     ),
     (
+        "h1105",
+        "privacy/_with_budget.py",
+        'if path.endswith("__sample_weight") and np.ndim(given):',
+        "if False:",
+        "weights that a plain model refuses cost the budget of the encoder before it",
+    ),
+    (
         "h1000",
         "_door/estimator.py",
         'listed = listed and hasattr(reader, "categorical_features")',

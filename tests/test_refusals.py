@@ -1367,7 +1367,7 @@ def test_cells_that_go_by_a_private_encoder_cost_no_budget(
 @pytest.mark.parametrize(
     ("model", "y", "said"),
     [
-        (LogisticRegression(), np.where(Y, "John", Y.astype(object)), "y has a cell"),
+        (LogisticRegression(), np.where(Y, "John", Y.astype(object)), "y mixes text"),
         (LogisticRegression(), Y + 0.5 * X[:, 0], "Unknown label type: continuous"),
         (LogisticRegression(), np.where(Y, 1.0, np.nan), "y contains NaN"),
         (LogisticRegression(), np.where(Y, "John", None), "a row without a label"),
@@ -1447,6 +1447,30 @@ def test_arguments_of_plain_steps_are_looked_at_before_an_encoder_spends(model):
     with pytest.raises(ValueError, match="The '(C|with_mean)' parameter of"):
         pipeline.fit(X, Y)
     assert ledger.spends() == []
+
+
+@pytest.mark.parametrize(
+    ("weights", "said"),
+    [
+        (np.ones(3), "a row for each record"),
+        (np.where(Y, 1.0, np.nan), "sample_weight contains NaN"),
+        (["John"] * 60, "sample_weight has a cell that cannot be read as a number"),
+        (np.ones(60), None),
+        (None, None),
+    ],
+)
+def test_weights_are_looked_at_before_an_encoder_spends(weights, said):
+    ledger = PrivacyLedger(50.0, 1e-3)
+    with pytest.warns(PrivacyLeakWarning):
+        pipeline = encoded(LogisticRegression(), ledger)
+    given = {"logisticregression__sample_weight": weights}
+    if said is None:
+        pipeline.fit(X, Y, **given)
+        assert len(ledger.spends()) == 1
+        return
+    with pytest.raises((TypeError, ValueError), match=said) as caught:
+        pipeline.fit(X, Y, **given)
+    assert ledger.spends() == [] and "John" not in str(caught.value)
 
 
 @pytest.mark.parametrize("listed", [None, ["Jane", "John"]])

@@ -34,6 +34,7 @@ from .._shared.domain import (
     domain,
     finite_sparse,
     refuse_dates,
+    refuse_mixed,
     refuse_no_numbers,
     refuse_unlabelled,
     same_length,
@@ -374,7 +375,7 @@ def encode_labels(y, classes, least=2) -> tuple[np.ndarray, np.ndarray, Fact]:
         y = column_or_1d(y, warn=True)
         if classes is None:
             assert_all_finite(y, input_name="y")
-            _refuse_mixed("y", y)
+            refuse_mixed("y", y)
             check_classification_targets(y)
             found = np.unique(y)
     if classes is None:
@@ -398,18 +399,8 @@ def public_classes(classes, least=2) -> np.ndarray:
         raise ValueError(f"classes must list labels, not lists of them: {labels!r}.")
     if len(labels) < least:
         raise ValueError(f"classes must list {least} labels or more, got {labels!r}.")
-    _refuse_mixed("classes", classes)
+    refuse_mixed("classes", classes)
     return np.unique(np.asarray(classes))
-
-
-def _refuse_mixed(name: str, labels) -> None:
-    """Refuse text beside other labels: they have no order; in NumPy all are text."""
-    if np.dtype(object) == getattr(labels, "dtype", object):
-        each = np.asarray(labels, dtype=object).ravel()
-        if len({isinstance(label, str) for label in each}) > 1:
-            raise ValueError(
-                f"{name} mixes text with labels of other kinds; make all of one kind."
-            )
 
 
 def label_codes(y: np.ndarray, classes: np.ndarray) -> np.ndarray:

@@ -179,6 +179,16 @@ def _is_no_label(cell) -> bool:
     return is_none or (isinstance(cell, float | np.floating) and bool(cell != cell))
 
 
+def refuse_mixed(name: str, labels) -> None:
+    """Refuse text beside other labels: they have no order; in NumPy all are text."""
+    if np.dtype(object) == getattr(labels, "dtype", object):
+        each = np.asarray(labels, dtype=object).ravel()
+        if len({isinstance(label, str) for label in each}) > 1:
+            raise ValueError(
+                f"{name} mixes text with labels of other kinds; make all of one kind."
+            )
+
+
 def refuse_no_numbers(estimator, y) -> int:
     """Refuse a target that no regressor reads; how many targets it is."""
     refuse_dates(y, "y")

@@ -177,7 +177,8 @@ def privacy_report(estimator, *, before=None) -> PrivacyReport:
     whose second fit stopped half-way, is uncovered; where a step between hides that, it
     is listed as assumed that it was not. A pipeline out of `with_budget` is unfitted
     there. Of a model that is taken out of its pipeline, or fitted on what an encoder
-    gave, it is listed as assumed that the cost of that encoder comes on top.
+    gave, it is listed as assumed that the cost of that encoder comes on top: but not
+    where a step between, or a copy, hid that there was one.
 
     Examples
     --------
@@ -215,7 +216,7 @@ def guarantee_of(estimator, *, before=None) -> PrivacyGuarantee | None:
     Returns
     -------
     PrivacyGuarantee or None
-        Of all steps composed.
+        Of all steps composed, as `privacy_report` has it.
     """
     fits("estimator", estimator)
     return composed(found_in(estimator, before))

@@ -23,6 +23,7 @@ from sklearn.base import (
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.pipeline import Pipeline
+from sklearn.utils import check_array
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
@@ -33,6 +34,7 @@ from .._shared.domain import (
     check_columns,
     check_given,
     domain,
+    refuse_mixed,
     refuse_no_numbers,
     refuse_unlabelled,
     same_length,
@@ -303,6 +305,12 @@ class BudgetPipeline(Pipeline):
                 "the cache tells whether the rows are those of an earlier fit."
             )
         check_columns(X, y, *params.values())
+        for path, given in params.items():
+            if path.endswith("__sample_weight") and np.ndim(given):
+                same_length(X, given)
+                with domain("sample_weight"):
+                    options = {"ensure_2d": False, "dtype": np.float64}
+                    check_array(given, input_name="sample_weight", **options)
         for owner in nested.owners(self).values():
             # Estimators of others need not have constraints.
             if isinstance(owner, BaseEstimator) and hasattr(
@@ -359,7 +367,8 @@ def _refuse_target(model, X, y) -> None:
         refuse_no_numbers(model, y)
         return
     refuse_unlabelled(y)
-    with domain("y"):
+    with domain("y", own_words=True):
+        refuse_mixed("y", y)
         check_classification_targets(y)
         is_one = np.ndim(y) == 1 and len(np.unique(np.asarray(y))) == 1
     if is_one and not private_steps(model):
