@@ -156,6 +156,9 @@ def others():
         repair = repaired_classifier().set_params(dp2dpclassifier__blind=True)
         return repair.set_params(dp2dpclassifier__group_size=0.5)
 
+    def repaired_on_all_rows():
+        return repaired_blindly().set_params(dp2dpclassifier__calibration_size="all")
+
     def repaired_regressor():
         model = DPLinearRegression(target_bounds=(-1, 1), random_state=0)
         repair = DPBarycenterRegressor(model, target_bounds=(-1, 1), **named)
@@ -208,6 +211,7 @@ def others():
         Fit("wide", repaired_in_wide_bounds, numbers, labels, groups, says_calibrated),
         Fit("pipeline-labels", repaired_classifier, mixed, labels, groups, says),
         Fit("pipeline-blind", repaired_blindly, mixed, labels, groups, says_blindly),
+        Fit("all-rows", repaired_on_all_rows, mixed, labels, groups, says_blindly),
         Fit("pipeline-fair", repaired_fair_classifier, mixed, labels, groups, says),
         Fit("pipeline-numbers", repaired_regressor, mixed, target, groups, says),
         Fit("encoder-text", lambda: DPTableEncoder(random_state=0), mixed),

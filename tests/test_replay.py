@@ -99,6 +99,14 @@ def with_logistic(relation):
     return {"estimator": private_logistic(relation), "base_guarantee": None}
 
 
+def line_on_all_rows(relation):
+    return {**with_line(relation), "calibration_size": "all"}
+
+
+def logistic_on_all_rows(relation):
+    return {**with_logistic(relation), "calibration_size": "all"}
+
+
 def blind(relation):
     return {
         **BINS,
@@ -142,7 +150,12 @@ SEARCHES = [
 # relation gives parameters that have to know it; "tables" changes the tables.
 VARIANTS = {
     "DPBarycenterTransformer": [*REPAIRS, blind],
-    "DPBarycenterRegressor": [*REPAIRS, with_line, with_frozen_line],
+    "DPBarycenterRegressor": [
+        *REPAIRS,
+        with_line,
+        with_frozen_line,
+        line_on_all_rows,
+    ],
     "DPBarycenterRegressor-blind": [{}, with_line, {"reach_size": 0.3}],
     "DP2DPClassifier": [
         {},
@@ -153,10 +166,12 @@ VARIANTS = {
         {"method": "gradient", "max_iter": 3, "classes": [0, 1, 2]},
         {"handle_unknown": "pooled", "fairness_tolerance": 0.1, "n_bins": 5},
         with_logistic,
+        logistic_on_all_rows,
     ],
     "DP2DPClassifier-blind": [
         {},
         {"reach_size": 0.2},
+        {"reach_size": 0.2, "calibration_size": "all", "max_iter": 3},
         {"constraint": "equalized_odds", "method": "gradient", "max_iter": 3},
     ],
     "DPSinkhornGenerator": [

@@ -62,6 +62,7 @@ from ..privacy import (
     learns_nothing,
     own_guarantee,
     privacy_report,
+    reads_all_rows,
     refuse_widths,
     refuse_without_room,
     settings_of,

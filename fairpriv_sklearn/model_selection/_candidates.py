@@ -51,6 +51,7 @@ from .._wall import (
     n_rows_of,
     noise_source,
     own_guarantee,
+    reads_all_rows,
     rows_of,
     ways_out,
 )
@@ -237,7 +238,8 @@ def _is_relabelled(chosen, path: str) -> bool:
 def _budgets(chosen, steps: dict, share: FitShare) -> dict:
     """Budget of every step: all of it for one, and else what composes to it."""
     if not (_compose(steps) and share.delta):
-        epsilon = share.epsilon / max(1, len(nested.outermost(steps)))
+        alone = steps if _read_all_rows(steps) else nested.outermost(steps)
+        epsilon = share.epsilon / max(1, len(alone))
         return {k: (epsilon / epsilon_factor(s), share.delta) for k, s in steps.items()}
     return budget_of_steps(chosen, share.epsilon, share.delta)
 
@@ -255,7 +257,15 @@ def _compose(steps: dict) -> bool:
         if outer is not None:
             argument = path.removeprefix(nested.argument_of(outer, "")).split("__")[0]
         places.append((outer, argument))
-    return len(set(places)) < len(places)
+    return len(set(places)) < len(places) or _read_all_rows(steps)
+
+
+def _read_all_rows(steps: dict) -> bool:
+    """Whether a repair and the models inside it read the same rows."""
+    return any(
+        reads_all_rows(step) and any(nested.is_inside(other, path) for other in steps)
+        for path, step in steps.items()
+    )
 
 
 def seed_of(public: NoiseSource) -> int:

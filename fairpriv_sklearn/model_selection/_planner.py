@@ -167,7 +167,8 @@ def _calibration_sizes(estimator, sizes: list[int]) -> list[int]:
     """Group sizes in the phase that adds the noise."""
     models = [estimator.estimator] if hasattr(estimator, "estimator") else []
     models += [estimator.group_estimator] if estimator.blind else []
-    if all(isinstance(model, FrozenEstimator) for model in models):
+    frozen = all(isinstance(model, FrozenEstimator) for model in models)
+    if frozen or estimator.calibration_size == "all":
         return sizes
     return [round(size * estimator.calibration_size) for size in sizes]
 

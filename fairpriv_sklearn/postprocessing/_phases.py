@@ -3,7 +3,8 @@
 A meta-estimator parts its rows at random: some fit the wrapped model, others
 an estimator of the group if the repair is blind, the rest calibrate. A record is then
 in one phase only and the whole costs the largest of the guarantees, also though a later
-phase looks at an earlier one's model (Lemma B). A `FrozenEstimator` is not fitted
+phase looks at an earlier one's model (Lemma B). With ``calibration_size="all"`` every
+phase reads all rows, and the guarantees are added. A `FrozenEstimator` is not fitted
 again; its own guarantee, if it has one, is added, since nobody knows here whether it
 saw the same people.
 
@@ -14,6 +15,7 @@ import math
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from numbers import Real
 from typing import Any
 
@@ -52,7 +54,10 @@ from .._wall import (
 )
 
 PHASE_CONSTRAINTS: dict = {
-    "calibration_size": [Interval(Real, 0, 1, closed="neither")],
+    "calibration_size": [
+        Interval(Real, 0, 1, closed="neither"),
+        StrOptions({"all"}),
+    ],
     "base_guarantee": [None, StrOptions({"public"}), PrivacyGuarantee],
     "handle_unknown": [StrOptions({"error", "pooled"})],
 }
@@ -371,6 +376,8 @@ def enough_rows(neighboring: str, elsewhere: float) -> tuple[str, ...]:
     """
     if neighboring != "add_remove":
         return ()
+    if not elsewhere:
+        return ("the table has a row: a model without any is a constant, and tells",)
     n_rows = math.ceil(math.log(WITHOUT_ROWS) / math.log(elsewhere))
     return (
         f"the table has {n_rows} rows or more: in a smaller one the random split may "
@@ -402,6 +409,8 @@ class Phases:
             if not self.fitted_here:
                 return tuple(own)
             parts = [lines_of(model) for model in self.fitted_here]
+            if self.on_all_rows:
+                return (*chain(*parts), *own)
             others = parts[0] if len(parts) == 1 else (Split("models", *parts),)
             return (Split("calibration", tuple(own), tuple(others)),)
 
@@ -458,6 +467,11 @@ class Phases:
             beside=(self.meta.ledger, self.wall.cost or self.wall.planned),
         )
         self.wall.reserve()
+        if self.on_all_rows:
+            rows = rows.gathered()
+            for model in self.fitted_here:
+                model.learn(self.wall, rows)
+            return self.wall, *ask(rows)
         calibrate, (wall, others) = self.wall.split(
             rows.gathered(), self.meta.calibration_size, name="calibration"
         )
@@ -493,10 +507,15 @@ class Phases:
             total = total.qualified(uncovered=missing)
         return total
 
+    @property
+    def on_all_rows(self) -> bool:
+        """Whether each phase reads all rows."""
+        return self.meta.calibration_size == "all"
+
     def _delta(self, own: float) -> float:
-        """Where the whole is stated: the largest delta of any phase."""
+        """Where the whole is stated: the largest delta of any phase, or their sum."""
         deltas = [model.cost.delta for model in self.fitted_here if model.cost]
-        return max([own, *deltas])
+        return min(1.0, sum(deltas, own)) if self.on_all_rows else max([own, *deltas])
 
     def _check_relations(self) -> None:
         for model in self.models:
@@ -535,6 +554,8 @@ class Phases:
     def _elsewhere(self) -> float:
         """Largest probability that a row is not among those of a model."""
         calibration = self.meta.calibration_size
+        if self.on_all_rows:
+            return 0.0
         if len(self.fitted_here) == 1:
             return calibration
         group = self.meta.group_size

@@ -118,8 +118,15 @@ class Repair(RowPureMixin, AttributeAwareMixin, DPEstimator):
         return default_group_estimator(planned, 1)
 
     def _refuse_shared_budget(self, delta=0.0) -> None:
-        """Refuse a budget whose delta the default model of the groups would exceed."""
-        if not (self.blind and self.group_estimator is None) or _USUAL_DELTA <= delta:
+        """Refuse a budget that the default model of the groups would exceed."""
+        if not (self.blind and self.group_estimator is None):
+            return
+        if getattr(self, "calibration_size", None) == "all":
+            raise ValueError(
+                "Where all rows calibrate, a blind repair needs its own "
+                "group_estimator, which gets its part of the budget."
+            )
+        if _USUAL_DELTA <= delta:
             return
         if _budget_of_groups(self, getattr(self, "estimator", None))[1] is None:
             raise ValueError(
@@ -139,8 +146,10 @@ class Repair(RowPureMixin, AttributeAwareMixin, DPEstimator):
                     )
             if getattr(self, "reach_size", 0) > 0:
                 raise ValueError("reach_size is for blind=True.")
-        elif hasattr(self, "estimator") and (
-            self.calibration_size + self.group_size >= 1
+        elif (
+            hasattr(self, "estimator")
+            and self.calibration_size != "all"
+            and self.calibration_size + self.group_size >= 1
         ):
             raise ValueError(
                 "calibration_size and group_size must leave rows for the estimator: "
@@ -265,8 +274,13 @@ class MetaRepair(MetaEstimatorMixin, Repair):
 
     Parameters
     ----------
-    calibration_size : float, default=0.25
-        Chance of a row to calibrate. Range: (0, 1).
+    calibration_size : float or "all", default=0.25
+        Chance of a row to calibrate. Range: (0, 1). With "all", all rows fit the models
+        and all calibrate, and the guarantees add up: at the same total (divide it by
+        :func:`~fairpriv_sklearn.privacy.with_budget`) a private model of few parameters
+        is mostly better so, and fairer. Not for models that remember their rows, such
+        as forests without noise: what they answer to them is not what they answer to
+        others.
     sensitive_features : str, int, list of these, or callable, default=None
         Columns of `X` that hold the sensitive features, or a function of `X` that
         labels each row on its own. None: pass `sensitive_features` to `fit` and

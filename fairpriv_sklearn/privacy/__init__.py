@@ -20,6 +20,7 @@ from ._with_budget import (
     KEY_SHARE,
     budget_of_steps,
     has_budget,
+    reads_all_rows,
     refuse_widths,
     refuse_without_room,
     settings_of,

@@ -18,7 +18,14 @@ from .._shared.sklearn import has_weights
 from ..accounting import MaximumEvent, compose_epsilon
 from . import _foreign
 from ._guarantee import PrivacyGuarantee, own_events
-from ._with_budget import BudgetPipeline, is_encoder, or_pure, step_events, with_room
+from ._with_budget import (
+    BudgetPipeline,
+    is_encoder,
+    or_pure,
+    reads_all_rows,
+    step_events,
+    with_room,
+)
 
 # Attributes that hold the schema or the configuration of scikit-learn, not the data.
 _SCHEMA = {"n_features_in_", "feature_names_in_", "_n_features_out"}
@@ -652,20 +659,22 @@ def expected_of(estimator) -> PrivacyGuarantee:
         models.append(("group_estimator", model, estimator.group_guarantee))
     # First what is fitted to other rows, then what was to any.
     for one in sorted(models, key=lambda one: isinstance(one[1], FrozenEstimator)):
-        expected = _with_model(expected, *one)
+        expected = _with_model(expected, *one, is_parted=not reads_all_rows(estimator))
     return expected
 
 
-def _with_model(own: PrivacyGuarantee, name: str, model, declared) -> PrivacyGuarantee:
-    """Add a wrapped model: fitted on other rows, or before."""
+def _with_model(
+    own: PrivacyGuarantee, name: str, model, declared, *, is_parted: bool
+) -> PrivacyGuarantee:
+    """Add a wrapped model: fitted on other rows, on the same, or before."""
     if isinstance(declared, str):
         return own
     if declared is None:
         declared = composed(walk(model, fitted=False), True)
     if declared is None or declared.neighboring != own.neighboring:
         return own.qualified(uncovered=[name])
-    join = own.compose if isinstance(model, FrozenEstimator) else own.disjoint
-    return join(declared)
+    apart = is_parted and not isinstance(model, FrozenEstimator)
+    return (own.disjoint if apart else own.compose)(declared)
 
 
 def composed(steps: Iterator[Found], planned=False) -> PrivacyGuarantee | None:

@@ -85,7 +85,8 @@ def with_budget(estimator, epsilon, delta=1e-5, *, shares=None) -> Any:
 
     for steps that compose, with :math:`\mu` the largest Gaussian-DP parameter for which
     the exact composition is at most (epsilon, delta). Steps that a random split parts,
-    such as a post-processor and the model it wraps, each get the whole.
+    such as a post-processor and the model it wraps, each get the whole; with
+    ``calibration_size="all"`` they compose.
 
     .. rubric:: Privacy
 
@@ -119,8 +120,9 @@ def with_budget(estimator, epsilon, delta=1e-5, *, shares=None) -> Any:
         Share of the squared Gaussian parameter by step, in the notation of
         `set_params`. Steps that it does not name share the rest: a table encoder a
         tenth, next to nothing with ``ranks="uniform"`` and a code book that declares
-        all columns that it names, the others the same each. If it names all, they are
-        taken relative to their sum.
+        all columns that it names, the others the same each, but for a model inside a
+        repair with ``calibration_size="all"``, which gets twice as much. If it names
+        all, they are taken relative to their sum.
 
     Returns
     -------
@@ -634,6 +636,11 @@ def is_search(estimator) -> bool:
     return has_budget(estimator) and bool(names & set(estimator.get_params(deep=False)))
 
 
+def reads_all_rows(step) -> bool:
+    """Whether a repair and the models that it wraps read the same rows."""
+    return isinstance(getattr(step, "calibration_size", None), str)
+
+
 def _declared(estimator) -> list[str]:
     """Arguments, of models that this one wraps, for which a guarantee is declared."""
     said = {"estimator": "base_guarantee", "group_estimator": "group_guarantee"}
@@ -652,6 +659,7 @@ class _Leaf:
     or_pure: bool = False
     delta_share: float = 1.0
     factor: float = 1.0
+    all_rows: bool = False
 
     def epsilon(self, mu: float) -> float:
         """The epsilon at which the step has this Gaussian parameter, or its like."""
@@ -796,6 +804,9 @@ def _tree(steps: dict, shares: Mapping, outer: str | None = None, weight=1.0) ->
     """Steps side by side divide the square of `weight`; those inside get all of it."""
     inside = [p for p in steps if outer is None or nested.is_inside(p, outer)]
     level = nested.outermost(inside)
+    for path in level:  # grows: what reads the same rows stands beside it
+        if reads_all_rows(steps[path]):
+            level += nested.outermost([p for p in steps if nested.is_inside(p, path)])
     given = {p: float(shares[p]) for p in level if p in shares}
     others = [p for p in level if p not in shares]
     left = 1.0 - math.fsum(given.values())
@@ -808,8 +819,9 @@ def _tree(steps: dict, shares: Mapping, outer: str | None = None, weight=1.0) ->
     parts = {p: _encoder_share(steps[p]) for p in encoders}
     plain = [p for p in others if p not in parts]
     rest = 1.0 - math.fsum(parts.values())
+    wanted = {p: 1 + _is_repaired(p, steps) for p in plain}
     for p in plain:
-        parts[p] = max(rest, _ENCODER_SHARE) / len(plain)
+        parts[p] = max(rest, _ENCODER_SHARE) * wanted[p] / sum(wanted.values())
     scale = math.fsum(parts.values())
     given |= {p: left * part / scale for p, part in parts.items()}
     sum_of_all = math.fsum(given.values())
@@ -823,6 +835,7 @@ def _tree(steps: dict, shares: Mapping, outer: str | None = None, weight=1.0) ->
         base = getattr(step, "base_guarantee", None)
         declared = own_events(base) if isinstance(base, PrivacyGuarantee) else None
         frozen = isinstance(getattr(step, "estimator", None), FrozenEstimator)
+        is_whole = is_search(step) or reads_all_rows(step)
         nodes.append(
             _Node(
                 _Leaf(
@@ -833,12 +846,23 @@ def _tree(steps: dict, shares: Mapping, outer: str | None = None, weight=1.0) ->
                     or_pure=or_pure(step),
                     delta_share=min(1.0, share / _ENCODER_SHARE),
                     factor=epsilon_factor(step),
+                    all_rows=reads_all_rows(step),
                 ),
-                () if is_search(step) else _tree(steps, shares, path, own),
+                () if is_whole else _tree(steps, shares, path, own),
                 None if frozen else declared,
             )
         )
     return tuple(nodes)
+
+
+def _is_repaired(path: str, steps: dict) -> bool:
+    """Whether a step is in the model that a repair on the same rows wraps."""
+    wrapped = [
+        nested.argument_of(place, "estimator")
+        for place, step in steps.items()
+        if reads_all_rows(step)
+    ]
+    return any(path == one or nested.is_inside(path, one) for one in wrapped)
 
 
 def _encoder_share(step) -> float:
@@ -871,7 +895,7 @@ def _has_delta(node: _Node) -> bool:
 
 def _events(tree, scales, leaves, beside=False) -> tuple[PrivacyEvent, ...]:
     events: tuple = ()
-    beside = beside or len(tree) > 1
+    beside = beside or len(tree) > 1 or any(n.leaf.all_rows for n in tree)
     for node in tree:
         leaf = leaves[node.leaf.path]
         own = leaf.events(leaf.weight * scales[leaf.path])
@@ -879,15 +903,18 @@ def _events(tree, scales, leaves, beside=False) -> tuple[PrivacyEvent, ...]:
         inner = node.declared or ()
         if node.inner:
             inner = _events(node.inner, scales, leaves, beside)
+        if leaf.all_rows:
+            events += own + inner
+            continue
         events += (MaximumEvent(own, inner),) if inner else own
     return events
 
 
-def _parted(places) -> list[list[str]]:
+def _parted(leaves: dict[str, _Leaf]) -> list[list[str]]:
     """Groups of steps on rows of their own, which may be raised by themselves."""
-    groups = []
+    groups, places = [], [p for p, leaf in leaves.items() if not leaf.all_rows]
     for place in places:
-        inner = [other for other in places if nested.is_inside(other, place)]
+        inner = [other for other in leaves if nested.is_inside(other, place)]
         if inner:
             groups += [[place], inner]
     return groups
