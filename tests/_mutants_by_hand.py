@@ -2611,7 +2611,7 @@ MUTANTS = [
     (
         "h849d",
         "privacy/_with_budget.py",
-        '                groups = params.get("sensitive_features")',
+        '                groups = params.get(alias)',
         "                pass",
         "pipelines of one budget: groups that a step does not list cost the budget",
     ),
@@ -3150,6 +3150,13 @@ MUTANTS = [
         'if path.endswith("__sample_weight") and np.ndim(given):',
         "if False:",
         "weights that a plain model refuses cost the budget of the encoder before it",
+    ),
+    (
+        "h1106",
+        "privacy/_with_budget.py",
+        "groups = params.get(alias)",
+        'groups = params.get("sensitive_features")',
+        "unlisted groups that are routed by another name cost the budget",
     ),
     (
         "h1000",

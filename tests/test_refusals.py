@@ -1449,6 +1449,20 @@ def test_arguments_of_plain_steps_are_looked_at_before_an_encoder_spends(model):
     assert ledger.spends() == []
 
 
+@pytest.mark.parametrize("repaired", [True, False])
+def test_groups_of_another_name_are_looked_at_before_an_encoder_spends(repaired):
+    ledger = PrivacyLedger(50.0, 1e-3)
+    fair = logistic(bounds=None, data_norm=1.0, groups=[0, 1], fairness_weight=1.0)
+    model = decisions(logistic(bounds=None, data_norm=1.0)) if repaired else fair
+    with config_context(enable_metadata_routing=True):
+        pipeline = encoded(model.set_fit_request(sensitive_features="sex"), ledger)
+        with pytest.raises(ValueError, match="that is not in groups="):
+            pipeline.fit(X, Y, sex=GROUP + 5)
+        assert ledger.spends() == []
+        pipeline.fit(X, Y, sex=GROUP)
+    assert len(ledger.spends()) == 1
+
+
 @pytest.mark.parametrize(
     ("weights", "said"),
     [

@@ -18,6 +18,7 @@ __all__ = [
     "Interval",
     "Options",
     "StrOptions",
+    "alias_of",
     "asks_for",
     "check_feature_names",
     "fit_context",
@@ -64,6 +65,12 @@ def routing_enabled() -> bool:
 def asks_for(estimator, method: str, names) -> bool:
     """Whether a method, or what it hands metadata on to, asks for one of these."""
     return bool(get_routing_for_object(estimator).consumes(method, names))
+
+
+def alias_of(estimator, method: str, name: str) -> str:
+    """What metadata that an estimator takes is called by who passes it."""
+    asked = getattr(estimator._get_metadata_request(), method).requests.get(name)
+    return asked if isinstance(asked, str) else name
 
 
 def router_of(meta, mapping) -> MetadataRouter:

@@ -40,7 +40,7 @@ from .._shared.domain import (
     same_length,
 )
 from .._shared.guarded import WrappedEstimatorError, fit_wrapped
-from .._shared.sklearn import asks_for, routing_enabled
+from .._shared.sklearn import alias_of, asks_for, routing_enabled
 from ..accounting import (
     DeclaredEvent,
     GaussianEvent,
@@ -342,8 +342,9 @@ class BudgetPipeline(Pipeline):
                 continue
             groups = params.get(f"{path}__sensitive_features")
             is_handed = routed and asks_for(step, "fit", names)
-            if is_handed and asks_for(step, "fit", ["sensitive_features"]):
-                groups = params.get("sensitive_features")
+            alias = alias_of(step, "fit", "sensitive_features")
+            if is_handed and asks_for(step, "fit", [alias]):
+                groups = params.get(alias)
             if groups is not None:
                 step._refuse_groups(X, groups)
             elif not is_handed:
