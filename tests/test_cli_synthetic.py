@@ -95,7 +95,9 @@ def test_a_table_of_nobody_is_like_the_one_of_people(people, tmp_path, capsys):
     assert "Conditional on" not in said and "study only" not in said
     for text in (said.replace("\n", " "), report):
         assert "a person has at most 4" in text and fact not in text
-        assert "'role': 'target'" in text and "'role': 'group'" in text
+    declared = report.partition("Declared as public:")[2]
+    assert "'role': 'target'" in declared and "'role': 'group'" in declared
+    assert "'range': [17, 90]" in declared and "the codebook (see the report)" in said
 
 
 def test_what_cannot_be_drawn_gets_one_sentence_and_no_budget(people, tmp_path, capsys):
@@ -197,6 +199,14 @@ def test_one_column_of_a_sheet_has_a_header(tmp_path):
         assert synthesize(tmp_path, str(sheet), "--force") == 0
         drawn = pd.read_csv(tmp_path / "out.csv")
         assert list(drawn) == names and len(drawn) == 60
+
+
+def test_the_argument_names_the_target_whatever_the_code_book_says(people, tmp_path):
+    """Two targets were an internal error."""
+    book = {**BOOK, "grade": {"categories": [1, 2, 3], "role": "target"}}
+    (tmp_path / "book.json").write_text(json.dumps(book))
+    arguments = ["--codebook", str(tmp_path / "book.json"), "--target", "sex"]
+    assert synthesize(tmp_path, people(), *arguments) == 0
 
 
 def test_the_report_is_beside_the_table(people, tmp_path):

@@ -136,8 +136,10 @@ def summary(study: Study) -> list[str]:
 
 def brief(guarantee) -> str:
     """The statement, with the first four of the facts it is conditional on."""
+    held = {"codebook={": "the codebook (see the card)"}
+    held["columns={"] = "the codebook (see the report)"
     assumed = (
-        "the codebook (see the card)" if one.startswith("codebook={") else one
+        next((told for mark, told in held.items() if one.startswith(mark)), one)
         for one in guarantee.assumptions
     )
     guarantee = replace(guarantee, assumptions=tuple(assumed))

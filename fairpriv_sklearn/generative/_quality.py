@@ -214,5 +214,9 @@ def quality_text(
         lines += ["", f"One-way tables by {markdown_line(name)}: {NO_FIGURES}"]
     lines += ["", "Distances are total variation, 0 to 1, of a sample as large as the"]
     lines += ["table; intervals cover the noise added for privacy.", ""]
-    lines += ["## Privacy", "", guarantee.to_markdown().strip(), "", "## Reading", ""]
+    lines += ["## Privacy", "", guarantee.to_markdown().strip(), ""]
+    declared = [one for one in guarantee.assumptions if one.startswith("columns={")]
+    if declared:  # the table may show a part of it
+        lines += ["Declared as public:", "", f"- {markdown_line(declared[0])}", ""]
+    lines += ["## Reading", ""]
     return "\n".join([*lines, WARNING, ""])

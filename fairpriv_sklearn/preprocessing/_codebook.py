@@ -597,7 +597,12 @@ def _shown(value) -> str:
 
 
 def with_role(codebook: Codebook, role: str, name: str) -> Codebook:
-    """The code book with a role given to a column, added if it is not there."""
+    """The code book with a role given to a column, added if it is not there.
+
+    There is one target: a column that was it is a feature then.
+    """
     columns = dict(codebook.columns)
+    if role == "target" and codebook.target:
+        columns[codebook.target] = replace(columns[codebook.target], role="feature")
     columns[name] = replace(columns.get(name, Column()), role=role)
     return Codebook(tuple(columns.items()))
