@@ -1418,9 +1418,16 @@ MUTANTS = [
     (
         "h1147",
         "privacy/_with_budget.py",
-        "wanted = {p: 1 + _is_repaired(p, steps) for p in plain}",
-        "wanted = {p: 1 for p in plain}",
+        "return 1 + any(path == one or nested.is_inside(path, one) for one in wrapped)",
+        "return 1",
         "all rows: the model gets no more than its repair",
+    ),
+    (
+        "h1150",
+        "privacy/_with_budget.py",
+        'if reads_all_rows(steps[path]) and _kind(steps[path]) == "pure":',
+        "if False:",
+        "all rows: a repair of a pure epsilon gets no more than another",
     ),
     (
         "h1148",
@@ -2611,7 +2618,7 @@ MUTANTS = [
     (
         "h849d",
         "privacy/_with_budget.py",
-        '                groups = params.get(alias)',
+        "                groups = params.get(alias)",
         "                pass",
         "pipelines of one budget: groups that a step does not list cost the budget",
     ),

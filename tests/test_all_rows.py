@@ -161,12 +161,14 @@ def test_one_budget_is_divided(name, table):
     model = with_budget(made(name), 1.0, 1e-5)
     model.fit(X, y, sensitive_features=codes)
     assert model.privacy_.delta <= 1e-5 * (1 + 1e-12)
-    assert 0.98 <= model.privacy_.epsilon <= 1.0
-    # Twice as much of the squared parameter for the model that is repaired.
+    assert 0.97 <= model.privacy_.epsilon <= 1.0
+    # Twice as much of the squared parameter for the model that is repaired, three times
+    # for a repair of a pure epsilon.
     places = ["", "estimator", *["group_estimator"] * model.blind]
     even = with_budget(made(name), 1.0, 1e-5, shares=dict.fromkeys(places, 1.0))
-    assert even.estimator.epsilon < model.estimator.epsilon
-    assert even.epsilon > model.epsilon
+    is_pure = name not in {"classes", "blind classes"}
+    assert (even.epsilon < model.epsilon) is is_pure
+    assert even.estimator.epsilon < model.estimator.epsilon or is_pure
     if model.blind:
         assert even.group_estimator.epsilon > model.group_estimator.epsilon
 
@@ -238,7 +240,7 @@ def test_a_search_pays_for_both(table, method):
     assert search.privacy_.epsilon <= 3.0 * (1 + 1e-9)
     winner = search.best_estimator_
     inner = winner.estimator_.privacy_.epsilon_if_public
-    # Of one share, a third of the squared parameter for the repair.
+    # A third of the share, as a squared parameter, is the repair's.
     assert winner.epsilon < inner < winner.privacy_.epsilon_if_public
 
 

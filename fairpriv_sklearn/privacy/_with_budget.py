@@ -94,11 +94,11 @@ def with_budget(estimator, epsilon, delta=1e-5, *, shares=None) -> Any:
     steps is at most the budget, and at least .999 of it if every step spends what it
     may, from an epsilon of .1 on (of .5 with networks of 100 steps: with less, or with
     more steps, what the error of their many draws may cost at most weighs more;
-    generators .997 at 1). A step that is changed afterwards costs what it was changed
-    to, and :func:`privacy_report` says so. A pipeline fits its steps in turn: what its
-    arguments, the target, the sensitive features and the ledgers' room tell is refused
-    before the first one spends; if the last one refuses its rows, those before have
-    spent.
+    generators .997 at 1; repairs of numbers on all rows .97). A step that is changed
+    afterwards costs what it was changed to, and :func:`privacy_report` says so. A
+    pipeline fits its steps in turn: what its arguments, the target, the sensitive
+    features and the ledgers' room tell is refused before the first one spends; if the
+    last one refuses its rows, those before have spent.
 
     A model of this library, alone or after encoders, gets `min_records`, and so do
     they: of a table with fewer records, too few for features to tell anything, the
@@ -120,9 +120,10 @@ def with_budget(estimator, epsilon, delta=1e-5, *, shares=None) -> Any:
         Share of the squared Gaussian parameter by step, in the notation of
         `set_params`. Steps that it does not name share the rest: a table encoder a
         tenth, next to nothing with ``ranks="uniform"`` and a code book that declares
-        all columns that it names, the others the same each, but for a model inside a
-        repair with ``calibration_size="all"``, which gets twice as much. If it names
-        all, they are taken relative to their sum.
+        all columns that it names, the others the same each; with
+        ``calibration_size="all"`` the model that is repaired twice as much, and a
+        repair of a pure epsilon three times. If it names all, they are taken relative
+        to their sum.
 
     Returns
     -------
@@ -820,7 +821,7 @@ def _tree(steps: dict, shares: Mapping, outer: str | None = None, weight=1.0) ->
     parts = {p: _encoder_share(steps[p]) for p in encoders}
     plain = [p for p in others if p not in parts]
     rest = 1.0 - math.fsum(parts.values())
-    wanted = {p: 1 + _is_repaired(p, steps) for p in plain}
+    wanted = {p: _weight(p, steps) for p in plain}
     for p in plain:
         parts[p] = max(rest, _ENCODER_SHARE) * wanted[p] / sum(wanted.values())
     scale = math.fsum(parts.values())
@@ -856,14 +857,19 @@ def _tree(steps: dict, shares: Mapping, outer: str | None = None, weight=1.0) ->
     return tuple(nodes)
 
 
-def _is_repaired(path: str, steps: dict) -> bool:
-    """Whether a step is in the model that a repair on the same rows wraps."""
+def _weight(path: str, steps: dict) -> int:
+    """Of a step beside others: more for a model that is repaired on the same rows.
+
+    And for a repair of a pure epsilon there: of a squared parameter it makes less.
+    """
+    if reads_all_rows(steps[path]) and _kind(steps[path]) == "pure":
+        return 3
     wrapped = [
         nested.argument_of(place, "estimator")
         for place, step in steps.items()
         if reads_all_rows(step)
     ]
-    return any(path == one or nested.is_inside(path, one) for one in wrapped)
+    return 1 + any(path == one or nested.is_inside(path, one) for one in wrapped)
 
 
 def _encoder_share(step) -> float:
