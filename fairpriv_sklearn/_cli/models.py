@@ -135,6 +135,9 @@ def _without_penalty(facts: Facts | Learnt, args) -> dict:
 
 def _of_a_repair(facts: Facts | Learnt, args) -> dict:
     return {
+        # At one total all rows are worth more than all of the budget; a model of the
+        # groups that knows more would make all alike at the cost of the accuracy.
+        **({} if args.blind else {"calibration_size": "all"}),
         "epsilon": args.epsilon,
         "fairness_tolerance": args.fairness_tolerance,
         "blind": args.blind,
@@ -180,7 +183,7 @@ def with_shares(encoders: dict, models: dict, args, n_rows: int) -> tuple:
                 for name, model in private.items()
             }
             settings["private"]["min_records"] = least
-            # The fair model is made of the private one, and learns from fewer rows.
+            # The fair model is made of the private one, and has less to learn from.
             for name in private["private and fair"].get_params():
                 if name.rpartition("__")[2] == "min_records":
                     settings["private and fair"][name] = least
@@ -195,7 +198,9 @@ def with_shares(encoders: dict, models: dict, args, n_rows: int) -> tuple:
         ) from None
     fitting = {}
     for name, encoder in encoders.items():
-        epsilon, delta = min(steps.pop(name) for steps in budgets.values())
+        # Of the smaller delta: the other model's total has more for the encoders.
+        both = [steps.pop(name) for steps in budgets.values()]
+        epsilon, delta = min(both, key=lambda budget: budget[::-1])
         fitting[name] = clone(encoder).set_params(epsilon=epsilon, delta=delta)
     return fitting, {name: _settings(steps) for name, steps in budgets.items()}
 

@@ -370,7 +370,7 @@ def before_spending(table: Table, train, args, task, shares) -> list[str]:
         without = " (without --blind it is more)" if args.blind else ""
         said.append(
             f"The private and fair model learns from about {few:,} of the "
-            f"{len(train):,} training rows{without}: so few for this epsilon that it "
+            f"{len(train):,} training rows{without}: so few for its epsilon that it "
             "will answer the same, or nearly, for everybody; more rows or a larger "
             "--epsilon help."
         )
@@ -405,8 +405,8 @@ def _too_few_to_learn(fair, n_rows: int) -> int:
     Public numbers: the rule by which it answers a constant.
     """
     inner = fair.estimator
-    share = 1 - fair.calibration_size - (fair.group_size if fair.blind else 0.0)
-    n_inner = round(share * n_rows)
+    parted = fair.calibration_size + fair.group_size if fair.blind else 0.0
+    n_inner = round((1 - parted) * n_rows)
     few = inner._has_few_records(n_inner)
     if isinstance(inner, RegressorMixin):
         mu = calibrate_gaussian(inner.epsilon, inner.delta)
@@ -456,7 +456,7 @@ def after_fitting(study: Study) -> list[str]:
         )
     if study.errs_more(2, 1):
         why = (
-            "The fair model learnt from fewer rows and is less accurate for it"
+            "The fair model learnt from less and is less accurate for it"
             if stood_back
             else "Fairness costs accuracy here"
         )
