@@ -166,8 +166,9 @@ def refuse_unlabelled(y) -> None:
     """Refuse missing labels among text, which scikit-learn calls no number."""
     with domain("y"):
         labels = np.asarray(y)
-    cells = labels.ravel() if labels.dtype == object and labels.ndim else ()
-    if any(map(_is_no_label, cells)):
+        cells = labels.ravel() if labels.dtype == object and labels.ndim else ()
+        missing = any(map(_is_no_label, cells))
+    if missing:
         raise ValueError(
             "y has a row without a label: leave such rows out, or give them a label of "
             "their own."
