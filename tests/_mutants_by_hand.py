@@ -1411,9 +1411,9 @@ MUTANTS = [
     (
         "h1146",
         "privacy/_with_budget.py",
-        "beside = beside or len(tree) > 1 or any(n.leaf.all_rows for n in tree)",
-        "beside = beside or len(tree) > 1",
-        "all rows: a repair beside a declared model has no room for its draws",
+        "own = with_room(own) if same_rows else own",
+        "own = own",
+        "all rows: a repair of several steps has no room for its draws",
     ),
     (
         "h1147",

@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.frozen import FrozenEstimator
@@ -175,8 +176,6 @@ def test_one_budget_is_divided(name, table):
 
 def test_one_budget_of_a_pipeline(table):
     X, y, codes = table
-    import pandas as pd
-
     frame = pd.DataFrame(X, columns=["a", "b"])
     pipeline = make_pipeline(DPTableEncoder(), classifier(logistic(bounds=None)))
     model = with_budget(pipeline, 1.0, 1e-5)
@@ -186,17 +185,30 @@ def test_one_budget_of_a_pipeline(table):
     assert total.delta <= 1e-5 * (1 + 1e-12)
 
 
+@pytest.mark.parametrize("blind", [False, True])
+@pytest.mark.parametrize("epsilon", [0.3, 1.0])
+def test_one_budget_of_pipelines_inside(table, blind, epsilon):
+    """They are planned with room for draws; those of the repair want some more."""
+    X, y, codes = table
+    base, group = (make_pipeline(DPTableEncoder(), logistic(bounds=None)) for _ in "ab")
+    told = {"blind": True, "group_estimator": group} if blind else {}
+    model = with_budget(classifier(base, max_iter=4, **told), epsilon, 1e-5)
+    model.fit(pd.DataFrame(X, columns=["a", "b"]), y, sensitive_features=codes)
+    total = model.privacy_.if_public().epsilon_at(1e-5)
+    assert 0.999 * epsilon <= total <= epsilon
+
+
 def test_a_declared_or_frozen_model_counts_in_one_budget(table):
     X, y, codes = table
     said = PrivacyGuarantee(0.6, 0.0, "replace_one", "told")
     declared = with_budget(classifier(Rows(), base_guarantee=said), 1.0)
     declared.fit(X, y, sensitive_features=codes)
     assert declared.epsilon < 0.6
-    # As much is left beside a model that was fitted for the same.
+    # As much is left beside a model that was fitted for the same, but for the room.
     fitted = logistic(epsilon=0.5).fit(X, y)
     beside = with_budget(classifier(Rows(), base_guarantee=fitted.privacy_), 1.0)
     frozen = with_budget(DP2DPClassifier(FrozenEstimator(fitted)), 1.0)
-    assert beside.epsilon == pytest.approx(frozen.epsilon, rel=1e-9)
+    assert beside.epsilon == pytest.approx(frozen.epsilon, rel=1e-4)
 
 
 def test_the_default_model_of_the_groups_costs_and_has_no_share(table):

@@ -902,11 +902,14 @@ def _has_delta(node: _Node) -> bool:
 
 def _events(tree, scales, leaves, beside=False) -> tuple[PrivacyEvent, ...]:
     events: tuple = ()
-    beside = beside or len(tree) > 1 or any(n.leaf.all_rows for n in tree)
+    # What a repair wraps has its room in the plan already, where it is several steps.
+    same_rows = any(node.leaf.all_rows for node in tree)
+    beside = beside or len(tree) > 1 or same_rows
     for node in tree:
         leaf = leaves[node.leaf.path]
         own = leaf.events(leaf.weight * scales[leaf.path])
         own = with_room(own) if beside else own
+        own = with_room(own) if same_rows else own
         inner = node.declared or ()
         if node.inner:
             inner = _events(node.inner, scales, leaves, beside)
