@@ -1423,6 +1423,13 @@ MUTANTS = [
         "all rows: the model gets no more than its repair",
     ),
     (
+        "h1151",
+        "postprocessing/_phases.py",
+        "self._refuse_memories([model for model in bare if not model.frozen])",
+        "pass",
+        "all rows: a model that remembers them is repaired on them",
+    ),
+    (
         "h1150",
         "privacy/_with_budget.py",
         'if reads_all_rows(steps[path]) and _kind(steps[path]) == "pure":',

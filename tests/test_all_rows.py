@@ -8,6 +8,7 @@ import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
+from sklearn.tree import DecisionTreeClassifier
 
 from fairpriv_sklearn.linear_model import (
     DPLinearRegression,
@@ -221,6 +222,26 @@ def test_the_default_model_of_the_groups_costs_and_has_no_share(table):
     assert model.privacy_.epsilon > aware.privacy_.epsilon + 0.2
     expected = expected_guarantee(classifier(logistic(), blind=True))
     assert expected.delta == pytest.approx(3e-5)
+
+
+def test_what_may_remember_its_rows_is_refused(table):
+    X, y, codes = table
+    ledger = PrivacyLedger(epsilon=9.0, delta=1e-4)
+    piped = make_pipeline(DPTableEncoder(), DecisionTreeClassifier())
+    guess = {"blind": True, "group_estimator": DecisionTreeClassifier()}
+    for model, name in [
+        (classifier(DecisionTreeClassifier(), ledger=ledger), "estimator"),
+        (classifier(piped, ledger=ledger), "estimator"),
+        (classifier(logistic(), ledger=ledger, **guess), "group_estimator"),
+    ]:
+        with pytest.raises(ValueError, match=f"not all of {name} is private"):
+            model.fit(X, y, sensitive_features=codes)
+    assert ledger.total().epsilon == 0
+    # One that was fitted before is whoever's who froze it.
+    tree = FrozenEstimator(DecisionTreeClassifier(max_depth=2).fit(X, y))
+    model = classifier(tree, base_guarantee="public")
+    model.fit(X, y, sensitive_features=codes)
+    assert model.privacy_.epsilon == pytest.approx(1.0)
 
 
 def test_a_ledger_pays_the_sum(table):

@@ -4,8 +4,7 @@ By default a random split gives some rows to the model, some to the model of the
 of a blind repair, and the rest calibrate: each phase may spend the whole budget, on a
 part of the rows. With ``calibration_size="all"`` each phase reads all rows, and
 `with_budget` divides the budget. Everything is private at a total of (epsilon, 1e-5)
-here, models included, but for the last table: there plain models, as in part 2 of
-``blind_tables.py``, whose goals are of these, and a private calibration.
+here, models included.
 
 Shares of the budget are the defaults of `with_budget`: twice as much for the model as
 for the repair and for the model of the group, and three times as much for a repair of a
@@ -16,7 +15,7 @@ the others a half to three quarters for the model made no difference within erro
 Run with the directory of the data sets::
 
     FAIRPRIV_SKLEARN_DATA=DIRECTORY python examples/benchmarks/all_rows.py \
-        [classes numbers plain]
+        [classes numbers]
 
 It takes about five minutes.
 """
@@ -31,9 +30,6 @@ from pathlib import Path
 import numpy as np
 import sklearn
 from blind_tables import METRICS, class_tables, number_tables
-from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 import fairpriv_sklearn
 from fairpriv_sklearn.linear_model import (
@@ -90,22 +86,16 @@ def classes_once(how, seed, *, table, n_rows, epsilon, constraint, blind):
     ]
 
 
-def numbers_once(how, seed, *, table, n_rows, epsilon, blind, plain=False):
+def numbers_once(how, seed, *, table, n_rows, epsilon, blind):
     _, X, y, group, bounds = table
     train, test = parts(len(y), seed, n_rows, test=0.3)
     groups = np.unique(group).tolist()
-    if plain:
-        # The default shares of rows calibrate less than those of `blind_tables.py`.
-        how = how or {"calibration_size": 0.6, "group_size": 0.2}
-        base = make_pipeline(StandardScaler(), Ridge(10))
-        guess = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=500))
-    else:
-        # Public ends for each column: those of a code book, here of the whole table.
-        ends = X.min(axis=0), X.max(axis=0)
-        base = DPLinearRegression(bounds=ends, target_bounds=bounds, random_state=seed)
-        guess = DPWassersteinLogisticRegression(
-            bounds=ends, fairness_weight=0, classes=groups, random_state=seed + 1
-        )
+    # Public ends for each column: those of a code book, here of the whole table.
+    ends = X.min(axis=0), X.max(axis=0)
+    base = DPLinearRegression(bounds=ends, target_bounds=bounds, random_state=seed)
+    guess = DPWassersteinLogisticRegression(
+        bounds=ends, fairness_weight=0, classes=groups, random_state=seed + 1
+    )
     model = DPBarycenterRegressor(
         base,
         epsilon=epsilon,
@@ -116,11 +106,11 @@ def numbers_once(how, seed, *, table, n_rows, epsilon, blind, plain=False):
         random_state=seed,
         **how,
     )
-    model = model if plain else with_budget(model, epsilon, DELTA)
+    model = with_budget(model, epsilon, DELTA)
     model.fit(X[train], y[train], sensitive_features=group[train])
     given = {} if blind else {"sensitive_features": group[test]}
     answers = [model.estimator_.predict(X[test]), model.predict(X[test], **given)]
-    assert plain or model.privacy_.epsilon_at(DELTA) <= epsilon
+    assert model.privacy_.epsilon_at(DELTA) <= epsilon
     return [
         (
             np.mean((a - y[test]) ** 2),
@@ -171,19 +161,7 @@ def numbers_table():
                 printed(table[0], about, partial(numbers_once, blind=blind, **setting))
 
 
-def plain_table():
-    headed(
-        "3. Numbers, blind, plain models and private calibration",
-        "squared error/KS on 30 %",
-    )
-    for table in number_tables(Path(os.environ["FAIRPRIV_SKLEARN_DATA"])):
-        for epsilon in (1.0, 0.5):
-            setting = {"table": table, "n_rows": None, "epsilon": epsilon}
-            once = partial(numbers_once, blind=True, plain=True, **setting)
-            printed(table[0], f"{epsilon}", once)
-
-
-TABLES = {"classes": classes_table, "numbers": numbers_table, "plain": plain_table}
+TABLES = {"classes": classes_table, "numbers": numbers_table}
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")

@@ -403,7 +403,10 @@ class Phases:
         self.meta, self.models = meta, models
         self.fitted_here = [model for model in models if not model.frozen]
         self._check_relations()
-        self._warn_if_uncovered()
+        bare = [m for m in models if m.uncovered or (m.cost and m.cost.uncovered)]
+        if self.on_all_rows:
+            self._refuse_memories([model for model in bare if not model.frozen])
+        self._warn_of_uncovered(bare)
 
         def plan(lines_of):
             if not self.fitted_here:
@@ -526,12 +529,22 @@ class Phases:
                     f"{self.meta.neighboring!r}: give both the same neighboring."
                 )
 
-    def _warn_if_uncovered(self) -> None:
-        bare = [
-            model
-            for model in self.models
-            if model.uncovered or (model.cost and model.cost.uncovered)
-        ]
+    def _refuse_memories(self, bare: list[Model]) -> None:
+        """Refuse models that may answer to the rows of their fit as to no others.
+
+        Differential privacy bounds by how much; without it a repair of what a forest
+        answers to these rows may make groups differ more.
+        """
+        if bare:
+            raise ValueError(
+                f'calibration_size="all", but not all of '
+                f"{' and '.join(model.name for model in bare)} is private: it may "
+                "remember its rows, and what is repaired on these is not on others. "
+                "Let a share of the rows calibrate, use private steps, or state what a "
+                "fit costs by base_guarantee or group_guarantee."
+            )
+
+    def _warn_of_uncovered(self, bare: list[Model]) -> None:
         if bare:
             names = " and ".join(model.name for model in bare)
             warn_caller(

@@ -278,9 +278,8 @@ class MetaRepair(MetaEstimatorMixin, Repair):
         Chance of a row to calibrate. Range: (0, 1). With "all", all rows fit the models
         and all calibrate, and the guarantees add up: at the same total (divide it by
         :func:`~fairpriv_sklearn.privacy.with_budget`) a private model of few parameters
-        is mostly better so, and fairer. Not for models that remember their rows, such
-        as forests without noise: what they answer to them is not what they answer to
-        others.
+        is mostly better so, and fairer. Models that are not private are refused: what
+        they answer to rows that they remember is not what they answer to others.
     sensitive_features : str, int, list of these, or callable, default=None
         Columns of `X` that hold the sensitive features, or a function of `X` that
         labels each row on its own. None: pass `sensitive_features` to `fit` and
