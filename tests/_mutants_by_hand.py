@@ -1397,8 +1397,8 @@ MUTANTS = [
     (
         "h1144",
         "privacy/_with_budget.py",
-        "            events += own + inner",
-        "            events += own",
+        "own = own + other if leaf.all_rows else (MaximumEvent(own, other),)",
+        "own = own if leaf.all_rows else (MaximumEvent(own, other),)",
         "all rows: a declared model is not in the budget",
     ),
     (
@@ -1428,6 +1428,13 @@ MUTANTS = [
         "self._refuse_memories([model for model in bare if not model.frozen])",
         "pass",
         "all rows: a model that remembers them is repaired on them",
+    ),
+    (
+        "h1152",
+        "privacy/_with_budget.py",
+        'group_estimator": "group_guarantee"}',
+        'group_estimator": "base_guarantee"}',
+        "a declared model of the groups is not in the budget",
     ),
     (
         "h1150",

@@ -212,6 +212,20 @@ def test_a_declared_or_frozen_model_counts_in_one_budget(table):
     assert beside.epsilon == pytest.approx(frozen.epsilon, rel=1e-4)
 
 
+@pytest.mark.parametrize("size", ["all", 0.25])
+def test_a_declared_model_of_the_groups_counts_in_one_budget(table, size):
+    X, y, codes = table
+    said = PrivacyGuarantee(0.6, 0.0, "replace_one", "told")
+    told = {"group_estimator": Rows(), "group_guarantee": said, "blind": True}
+    model = with_budget(classifier(logistic(), calibration_size=size, **told), 1.0)
+    model.fit(X, y, sensitive_features=codes)
+    assert model.privacy_.epsilon <= 1.0
+    assert (model.estimator.epsilon < 0.6) is (size == "all")
+    if size == 0.25:  # parted, it is as dear as it says
+        with pytest.raises(ValueError, match="epsilon is too small"):
+            with_budget(model, 0.5)
+
+
 def test_the_default_model_of_the_groups_costs_and_has_no_share(table):
     X, y, codes = table
     model = classifier(logistic(), blind=True)

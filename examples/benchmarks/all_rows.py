@@ -45,6 +45,14 @@ DELTA = 1e-5
 SPLIT, ALL = {}, {"calibration_size": "all"}
 
 
+def at_total(model, epsilon):
+    """A private model at one total: parted, each of its phases costs no more."""
+    if model.calibration_size == "all":
+        return with_budget(model, epsilon, DELTA)
+    ours = [k for k in model.get_params() if k.rpartition("__")[2] == "epsilon"]
+    return model.set_params(**dict.fromkeys(ours, epsilon))
+
+
 def parts(n_rows, seed, most, test=0.25):
     order = np.random.default_rng(seed).permutation(n_rows)
     train, test = np.split(order, [int((1 - test) * n_rows)])
@@ -61,7 +69,7 @@ def classes_once(how, seed, *, table, n_rows, epsilon, constraint, blind):
     _, X, y, group, groups, norm = table
     train, test = parts(len(y), seed, n_rows)
     told = {"group_estimator": logistic(norm, groups, seed + 1)} if blind else {}
-    model = with_budget(
+    model = at_total(
         DP2DPClassifier(
             logistic(norm, [0, 1], seed),
             constraint=constraint,
@@ -74,7 +82,6 @@ def classes_once(how, seed, *, table, n_rows, epsilon, constraint, blind):
             **how,
         ),
         epsilon,
-        DELTA,
     ).fit(X[train], y[train], sensitive_features=group[train])
     given = {} if blind else {"sensitive_features": group[test]}
     answers = [model.estimator_.predict(X[test]), model.predict(X[test], **given)]
@@ -106,7 +113,7 @@ def numbers_once(how, seed, *, table, n_rows, epsilon, blind):
         random_state=seed,
         **how,
     )
-    model = with_budget(model, epsilon, DELTA)
+    model = at_total(model, epsilon)
     model.fit(X[train], y[train], sensitive_features=group[train])
     given = {} if blind else {"sensitive_features": group[test]}
     answers = [model.estimator_.predict(X[test]), model.predict(X[test], **given)]

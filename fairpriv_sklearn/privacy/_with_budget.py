@@ -643,10 +643,25 @@ def reads_all_rows(step) -> bool:
     return isinstance(getattr(step, "calibration_size", None), str)
 
 
+# Where a guarantee is declared, by the argument that holds the model.
+_SAID = {"estimator": "base_guarantee", "group_estimator": "group_guarantee"}
+
+
 def _declared(estimator) -> list[str]:
     """Arguments, of models that this one wraps, for which a guarantee is declared."""
-    said = {"estimator": "base_guarantee", "group_estimator": "group_guarantee"}
-    return [k for k, name in said.items() if getattr(estimator, name, None) is not None]
+    return [
+        k for k, name in _SAID.items() if getattr(estimator, name, None) is not None
+    ]
+
+
+def _declared_events(step) -> tuple[tuple[PrivacyEvent, ...], ...]:
+    """What is declared of each model that a repair fits; frozen ones count apart."""
+    return tuple(
+        own_events(told)
+        for model, name in _SAID.items()
+        if isinstance(told := getattr(step, name, None), PrivacyGuarantee)
+        and not isinstance(getattr(step, model), FrozenEstimator)
+    )
 
 
 @dataclass(frozen=True)
@@ -703,7 +718,7 @@ class _Node:
 
     leaf: _Leaf
     inner: tuple[_Node, ...] = ()
-    declared: tuple[PrivacyEvent, ...] | None = None
+    declared: tuple[tuple[PrivacyEvent, ...], ...] = ()
 
 
 def step_events(step) -> tuple[PrivacyEvent, ...]:
@@ -834,9 +849,6 @@ def _tree(steps: dict, shares: Mapping, outer: str | None = None, weight=1.0) ->
         share = max(given[path] / sum_of_all, 1e-12)
         own = weight * math.sqrt(share)
         step = steps[path]
-        base = getattr(step, "base_guarantee", None)
-        declared = own_events(base) if isinstance(base, PrivacyGuarantee) else None
-        frozen = isinstance(getattr(step, "estimator", None), FrozenEstimator)
         is_whole = is_search(step) or reads_all_rows(step)
         nodes.append(
             _Node(
@@ -851,7 +863,7 @@ def _tree(steps: dict, shares: Mapping, outer: str | None = None, weight=1.0) ->
                     all_rows=reads_all_rows(step),
                 ),
                 () if is_whole else _tree(steps, shares, path, own),
-                None if frozen else declared,
+                _declared_events(step),
             )
         )
     return tuple(nodes)
@@ -910,13 +922,12 @@ def _events(tree, scales, leaves, beside=False) -> tuple[PrivacyEvent, ...]:
         own = leaf.events(leaf.weight * scales[leaf.path])
         own = with_room(own) if beside else own
         own = with_room(own) if same_rows else own
-        inner = node.declared or ()
+        others = [*node.declared]
         if node.inner:
-            inner = _events(node.inner, scales, leaves, beside)
-        if leaf.all_rows:
-            events += own + inner
-            continue
-        events += (MaximumEvent(own, inner),) if inner else own
+            others.append(_events(node.inner, scales, leaves, beside))
+        for other in others:
+            own = own + other if leaf.all_rows else (MaximumEvent(own, other),)
+        events += own
     return events
 
 
