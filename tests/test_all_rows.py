@@ -5,7 +5,8 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.ensemble import VotingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeClassifier
@@ -306,6 +307,44 @@ def test_a_share_of_a_search_is_divided(delta):
         assert 1.9 < total <= 2.0
     else:
         np.testing.assert_allclose(epsilons, 1.0)
+
+
+@pytest.mark.parametrize("blind", [False, True])
+def test_a_repair_on_all_rows_in_another_repair_costs_what_is_expected(table, blind):
+    X, y, codes = table
+    told = {"blind": True, "group_estimator": logistic(1)} if blind else {}
+    inner = classifier(logistic(), sensitive_features=sign, max_iter=4, **told)
+    expected = expected_guarantee(inner)
+    spent = clone(inner).fit(X, y).privacy_.epsilon_at(expected.delta)
+    assert spent <= expected.epsilon <= 1.001 * spent
+    ledger = PrivacyLedger(epsilon=9.0, delta=1e-3)
+    outer = classifier(inner, calibration_size=0.25, ledger=ledger)
+    outer.fit(X, y, sensitive_features=codes)
+    assert ledger.total() == (outer.privacy_.epsilon_at(1e-3), 1e-3)
+
+
+def sign(X):
+    return (np.asarray(X)[:, 0] > 0).astype(int)
+
+
+def test_a_repair_by_counts_in_one_budget_has_no_delta(table):
+    X, y, codes = table
+    inner = classifier(logistic(), sensitive_features=sign, method="histogram")
+    model = with_budget(classifier(inner, max_iter=4), 1.0, 1e-5)
+    assert expected_guarantee(model).delta == pytest.approx(1e-5)
+    model.fit(X, y, sensitive_features=codes)
+    assert model.privacy_.delta == pytest.approx(1e-5)
+
+
+def test_one_budget_of_a_repair_of_a_vote(table):
+    """A vote reads its classes, which makes what it is part of conditional."""
+    X, y, codes = table
+    vote = VotingClassifier([("one", logistic())], voting="soft")
+    repair = classifier(vote, sensitive_features=sign)
+    model = with_budget(make_pipeline(DPTableEncoder(), repair), 1.0, 1e-5)
+    expected = expected_guarantee(model)
+    assert expected.conditional_on and expected.epsilon == np.inf
+    assert 0.97 < expected.epsilon_if_public < 1.001
 
 
 def test_a_private_number_of_rows(table):

@@ -291,6 +291,30 @@ def test_frozen_steps_stay_and_count():
         with_budget(make_pipeline(FrozenEstimator(encoder), classifier()), 0.3)
 
 
+@pytest.mark.parametrize("said", ["frozen", "declared"])
+def test_what_made_many_draws_leaves_room_for_what_makes_few(said):
+    """A step that draws less than it may has more of a parameter for its epsilon."""
+    rng = np.random.default_rng(0)
+    X, groups = rng.uniform(-1, 1, size=(200, 50)), np.arange(200) % 2
+    y = (X[:, 0] > 0).astype(int)
+    network = DPWassersteinMLPClassifier(
+        (100,), epsilon=0.1, max_iter=200, bounds=(-1, 1), classes=[0, 1]
+    ).set_params(groups=[0, 1], fairness_weight=0.0)
+    network.fit(X, y, sensitive_features=groups)
+    assert network.privacy_.events[0].n_draws > 10**6
+    told = {"classes": [0, 1], "groups": [0, 1], "max_iter": 1}
+    model = DP2DPClassifier(FrozenEstimator(network), **told)
+    if said == "declared":
+        model = DP2DPClassifier(
+            LogisticRegression(),
+            base_guarantee=network.privacy_,
+            calibration_size="all",
+            **told,
+        )
+    model = with_budget(model, 0.2, 2e-5).fit(X, y, sensitive_features=groups)
+    assert 0.199 < model.privacy_.epsilon_at(2e-5) <= 0.2
+
+
 def test_no_noise():
     chosen = with_budget(pipeline(), math.inf)
     assert chosen[0].epsilon == chosen[1].epsilon == math.inf

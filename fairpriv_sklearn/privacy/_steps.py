@@ -15,7 +15,7 @@ from sklearn.preprocessing import FunctionTransformer
 from .._shared.nested import argument_of
 from .._shared.purity import spreads
 from .._shared.sklearn import has_weights
-from ..accounting import MaximumEvent, compose_epsilon
+from ..accounting import MaximumEvent, PureEvent, compose_epsilon
 from . import _foreign
 from ._guarantee import PrivacyGuarantee, own_events
 from ._with_budget import (
@@ -644,9 +644,11 @@ _ROUNDED = 1.0 + 1e-11
 def expected_of(estimator) -> PrivacyGuarantee:
     """Return the guarantee that a private estimator of this library will have."""
     relation = getattr(estimator, "_relation", lambda: estimator.neighboring)
+    events = step_events(estimator)
+    is_pure = all(isinstance(event, PureEvent) for event in events)
     expected = PrivacyGuarantee.from_events(
-        step_events(estimator),
-        delta=getattr(estimator, "delta", 0.0),
+        events,
+        delta=0.0 if is_pure else estimator.delta,
         neighboring=relation(),
         mechanism=type(estimator).__name__,
         noise_is_secure=estimator.random_state is None,
@@ -660,7 +662,14 @@ def expected_of(estimator) -> PrivacyGuarantee:
     # First what is fitted to other rows, then what was to any.
     for one in sorted(models, key=lambda one: isinstance(one[1], FrozenEstimator)):
         expected = _with_model(expected, *one, is_parted=not reads_all_rows(estimator))
-    return expected
+    composes = reads_all_rows(estimator) or any(map(_costs_before, models))
+    return _with_room(expected) if composes else expected
+
+
+def _costs_before(model: tuple) -> bool:
+    """Whether a wrapped model, by its name, comes fitted, and not to public rows."""
+    _, given, declared = model
+    return isinstance(given, FrozenEstimator) and not isinstance(declared, str)
 
 
 def _with_model(
@@ -685,7 +694,7 @@ def composed(steps: Iterator[Found], planned=False) -> PrivacyGuarantee | None:
         return None
     if not planned or len(private) == 1:
         return total_of([one.step for one in found])
-    found = [replace(one, step=_with_room(one.step)) for one in found]
+    found = [replace(one, step=_step_with_room(one.step)) for one in found]
     total = total_of([one.step for one in found])
     return _learn_or_not(total, found) if _learn_together(private) else total
 
@@ -718,13 +727,16 @@ def _learn_or_not(total: PrivacyGuarantee, found: list[Found]) -> PrivacyGuarant
     return replace(total, events=events, epsilon=compose_epsilon(events, total.delta))
 
 
-def _with_room(step: StepPrivacy) -> StepPrivacy:
+def _step_with_room(step: StepPrivacy) -> StepPrivacy:
     own = step.guarantee
-    if own is None:
-        return step
+    return step if own is None else replace(step, guarantee=_with_room(own))
+
+
+def _with_room(own: PrivacyGuarantee) -> PrivacyGuarantee:
     events = with_room(own.events)
-    epsilon = max(own.epsilon, compose_epsilon(events, own.delta))
-    return replace(step, guarantee=replace(own, events=events, epsilon=epsilon))
+    cost = compose_epsilon(events, own.delta)
+    stated = {k: max(getattr(own, k), cost) for k in ("epsilon", "epsilon_if_public")}
+    return replace(own, events=events, **stated)
 
 
 def total_of(steps: list[StepPrivacy]) -> PrivacyGuarantee:

@@ -542,7 +542,7 @@ def budget_of_steps(estimator, epsilon, delta, shares=None) -> dict:
     if len(relations) > 1:
         raise ValueError("All private steps need the same `neighboring`.")
     tree = _tree(steps, shares or {})
-    fixed = _frozen_events(estimator)
+    fixed = with_room(_frozen_events(estimator))
     leaves = _with_deltas(tree, delta)
     scales = dict.fromkeys(leaves, 1.0)
 
@@ -926,6 +926,7 @@ def _events(tree, scales, leaves, beside=False) -> tuple[PrivacyEvent, ...]:
         if node.inner:
             others.append(_events(node.inner, scales, leaves, beside))
         for other in others:
+            other = with_room(other) if leaf.all_rows else other
             own = own + other if leaf.all_rows else (MaximumEvent(own, other),)
         events += own
     return events
