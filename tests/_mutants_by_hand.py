@@ -1430,6 +1430,13 @@ MUTANTS = [
         "all rows: a model that remembers them is repaired on them",
     ),
     (
+        "h1174",
+        "_cli/models.py",
+        "budget_of_steps(clone(model).set_params(**few), *total)",
+        "budget_of_steps(model, *total)",
+        "the command line: a constant and its repair together cost more than was asked",
+    ),
+    (
         "h1170",
         "privacy/_steps.py",
         "return _with_room(expected) if composes else expected",

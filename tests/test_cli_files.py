@@ -9,15 +9,18 @@ import threading
 import zipfile
 from datetime import datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from fairpriv_sklearn.__main__ import main
+from fairpriv_sklearn._cli import models as _models
 from fairpriv_sklearn._cli import saved
 from fairpriv_sklearn._cli.columns import label_key
 from fairpriv_sklearn._cli.words import written
-from fairpriv_sklearn.preprocessing import InputError, _text_cells
+from fairpriv_sklearn.preprocessing import DPTableEncoder, InputError, _text_cells
 
 SECRET = "Secr3t"
 
@@ -507,3 +510,36 @@ def test_standard_output_on_a_full_disk(buffered, table, tmp_path, monkeypatch, 
     )
     assert json.loads(book.read_text())
     stream.close()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"base_model": "network"},
+        {"blind": True},
+        {"constraint": "equalized_odds"},
+        {"epsilon": 3.0, "delta": 1e-9},
+    ],
+    ids=lambda given: "-".join(map(str, given.values())),
+)
+@pytest.mark.parametrize("task", [_models.regression, _models.classification])
+def test_constants_and_their_repair_keep_the_total(task, given):
+    """With few rows the encoders spend nothing; a constant tells all of an epsilon."""
+    if task is _models.regression and "constraint" in given:
+        return
+    told = {"base_model": "linear", "blind": False, "constraint": "demographic_parity"}
+    told |= {"epsilon": 1.0, "delta": 1e-5, "seed": None, "fairness_tolerance": 0.0}
+    args = SimpleNamespace(**{**told, **given})
+    encoders = {"encoder": DPTableEncoder(), "lists": DPTableEncoder()}
+    _, models = task(SimpleNamespace(target="y"), _models.UNKNOWN, args)
+    encoders, settings = _models.with_shares(encoders, models, args, 40)
+    assert all(encoder.min_records > 40 for encoder in encoders.values())
+    rng = np.random.default_rng(0)
+    X, codes = rng.uniform(size=(40, 2)) / 2, np.array(["a", "b"])[np.arange(40) % 2]
+    y = X[:, 0] if task is _models.regression else codes
+    for name in ("private", "private and fair"):
+        groups = {"sensitive_features": codes} if name != "private" else {}
+        model = clone(models[name]).set_params(**settings[name]).fit(X, y, **groups)
+        spent = model.privacy_.epsilon_at(args.delta)
+        assert 0.98 * args.epsilon < spent <= args.epsilon

@@ -178,16 +178,10 @@ def with_shares(encoders: dict, models: dict, args, n_rows: int) -> tuple:
                 name: clone(encoder).set_params(min_records=least)
                 for name, encoder in encoders.items()
             }
-            settings = {
-                name: _settings(budget_of_steps(model, *total))
+            return encoders, {
+                name: _settings_of_few(model, least, total)
                 for name, model in private.items()
             }
-            settings["private"]["min_records"] = least
-            # The fair model is made of the private one, and has less to learn from.
-            for name in private["private and fair"].get_params():
-                if name.rpartition("__")[2] == "min_records":
-                    settings["private and fair"][name] = least
-            return encoders, settings
         budgets = {
             name: budget_of_steps(steps, *total, shares)
             for name, steps in pipelines.items()
@@ -203,6 +197,16 @@ def with_shares(encoders: dict, models: dict, args, n_rows: int) -> tuple:
         epsilon, delta = min(both, key=lambda budget: budget[::-1])
         fitting[name] = clone(encoder).set_params(epsilon=epsilon, delta=delta)
     return fitting, {name: _settings(steps) for name, steps in budgets.items()}
+
+
+def _settings_of_few(model, least: int, total: tuple) -> dict:
+    """Settings of a model that answers a constant, or is made of one that does.
+
+    That tells all of its epsilon, without a delta: beside a repair, more than features.
+    """
+    places = [k for k in model.get_params() if k.rpartition("__")[2] == "min_records"]
+    few = dict.fromkeys(places, least)
+    return {**_settings(budget_of_steps(clone(model).set_params(**few), *total)), **few}
 
 
 def _settings(steps: dict) -> dict:
