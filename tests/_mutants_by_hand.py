@@ -1430,6 +1430,13 @@ MUTANTS = [
         "all rows: a model that remembers them is repaired on them",
     ),
     (
+        "h1175",
+        "_door/groups.py",
+        'refuse_spreading(named, "The function sensitive_features")',
+        "pass",
+        "a function that labels groups asks a repair that spreads twins",
+    ),
+    (
         "h1174",
         "_cli/models.py",
         "budget_of_steps(clone(model).set_params(**few), *total)",

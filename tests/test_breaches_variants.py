@@ -131,6 +131,27 @@ def test_spread_answers_before_a_private_step_are_never_covered(around):
     assert guarantee.epsilon == math.inf
 
 
+@pytest.mark.parametrize("repaired", [False, True])
+def test_groups_are_not_labelled_by_spread_answers(repaired):
+    """A function that labels the rows may hold a repair: one record moves others."""
+    repair = spread_scores()
+
+    def above(X):
+        return (repair.predict(X) > 0.5).astype(int)
+
+    told = {"classes": [0, 1], "groups": [0, 1], "sensitive_features": above}
+    model = DPWassersteinLogisticRegression(bounds=(0, 1), **told)
+    if repaired:
+        inner = DPOutputPerturbationLogisticRegression(bounds=(0, 1), classes=[0, 1])
+        model = DP2DPClassifier(inner, **told)
+    X = np.column_stack([np.ones(60), np.arange(60) % 2])
+    with pytest.raises(ValueError, match="function sensitive_features spreads"):
+        model.fit(X, np.arange(60) % 2)
+    # Each on its own they are labels as any others.
+    repair.set_params(output="mean").fit(X, X[:, 0] * 0.5)
+    assert model.fit(X, np.arange(60) % 2).privacy_.epsilon < math.inf
+
+
 def test_a_frozen_model_that_is_fitted_anew_is_another_one():
     """The repair keeps the one that its guarantee speaks of."""
     rng = np.random.default_rng(0)

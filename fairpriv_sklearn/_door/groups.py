@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .._shared.arguments import described, is_missing_label, listed, public_labels
 from .._shared.domain import LABELS, check_columns, domain, same_length
 from .._shared.nested import argument_of, owners
+from .._shared.purity import refuse_spreading
 from .._shared.sklearn import asks_for, routing_enabled, safe_indexing
 from .._wall import Fact, warn_leak
 from .estimator import _comes_in_parts, positions_in
@@ -457,6 +458,7 @@ def _labels(estimator, X, sensitive_features) -> list | np.ndarray:
         refuse_twice(named, sensitive_features)
         labels = label_values(sensitive_features)
     elif callable(named):
+        refuse_spreading(named, "The function sensitive_features")
         said = labels_by(named, X)
         check_columns(X, said)
         labels = label_values(said)
