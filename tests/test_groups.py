@@ -17,13 +17,16 @@ from fairpriv_sklearn._door.estimator import (
 )
 from fairpriv_sklearn._door.groups import (
     as_label_array,
+    as_table,
     blind_X,
+    column_names,
     fit_groups,
     label_list,
     predict_groups,
     public_groups,
 )
 from fairpriv_sklearn._shared.arguments import public_labels
+from fairpriv_sklearn._shared.domain import check_columns, refuse_dates
 from fairpriv_sklearn.datasets import make_spurious_bias
 from fairpriv_sklearn.linear_model import DPWassersteinLogisticRegression
 from fairpriv_sklearn.metrics import dp_group_rates
@@ -534,3 +537,20 @@ def test_a_frame_with_a_column_called_dtype_stays_a_frame():
     model = Model("dtype", ["a", "b"])
     codes, rest, _ = fit_groups(model, frame, None)
     assert codes.tolist() == [0, 1, 0] and list(rest.columns) == ["x"]
+
+
+@pytest.mark.parametrize("name", ["column_names", "dtype"])
+@pytest.mark.parametrize("label", ["names", "kind"])
+@pytest.mark.parametrize("cell", ["c", "m", "b"])
+def test_no_refusal_reads_the_cells_of_a_column_called_as_an_attribute(
+    name, label, cell
+):
+    """Two equal cells, or one that an index calls `kind`, were read as of the frame."""
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({name: [cell, "b", "b"], "x": [1, 2, 3]}, [label, "f", "g"])
+    assert column_names(frame) == [name, "x"]
+    check_columns(frame)
+    refuse_dates(frame)
+    model = Model(name, ["b", "c", "m"])
+    _, rest, _ = fit_groups(model, as_table(model, frame), None)
+    assert list(rest.columns) == ["x"]

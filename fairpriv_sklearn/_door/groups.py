@@ -517,7 +517,8 @@ def as_table(estimator, X):
     of_others = has_type and not isinstance(X.dtype, np.dtype)
     with domain("X"):
         X = np.asarray(X) if of_others or not hasattr(X, "shape") else X
-    if getattr(getattr(X, "dtype", None), "kind", "") == "c":
+    dtype = getattr(X, "dtype", None)
+    if isinstance(dtype, np.dtype) and dtype.kind == "c":
         raise ValueError("Complex data not supported; pass real numbers.")
     if sparse.issparse(X) and X.format not in ("csr", "csc"):
         X = X.tocsr()  # the other formats have no rows and columns to take
@@ -535,7 +536,9 @@ def refuse_twins(X) -> None:
 
 def column_names(X) -> list:
     """Names of the columns of a frame, of any library; of what has none, []."""
-    return list(getattr(X, "column_names", getattr(X, "columns", ())))
+    # Of the type: pandas takes what is no attribute for a column, which is private.
+    name = "column_names" if hasattr(type(X), "column_names") else "columns"
+    return list(getattr(X, name, ()))
 
 
 def label_values(sensitive_features) -> list | np.ndarray:

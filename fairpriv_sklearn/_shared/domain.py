@@ -117,7 +117,8 @@ def check_columns(*columns) -> None:
                 "by filled(), with NaN where missing cells are read, or leave out "
                 "their rows."
             )
-        if getattr(getattr(column, "dtype", None), "names", None):
+        dtype = getattr(column, "dtype", None)
+        if isinstance(dtype, np.dtype) and dtype.names:
             raise ValueError(
                 "A structured array has fields and no columns: pass a data frame, or "
                 "what numpy.lib.recfunctions.structured_to_unstructured makes of it."
@@ -144,8 +145,10 @@ def _is_another_order(index, other) -> bool:
 
 def refuse_dates(values, name: str = "X") -> None:
     """Refuse dates and times: as numbers they are counts of whatever unit they have."""
-    dtype = getattr(values, "dtype", None)
-    dtypes = list(getattr(values, "dtypes", ())) if dtype is None else [dtype]
+    if hasattr(type(values), "columns"):  # a frame, whose column may be called dtype
+        dtypes = list(getattr(values, "dtypes", ()))
+    else:
+        dtypes = [getattr(values, "dtype", None)]
     if dtypes and all(map(_is_temporal, dtypes)):
         raise ValueError(
             f"{name} holds dates or times, which are no numbers: turn them into "
