@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._door.estimator import read_bounds
+from .._door.groups import column_names
 from .._shared.domain import domain
 
 
@@ -57,13 +58,6 @@ def check_edges(edges, name):
     return tuple(edges.tolist())
 
 
-def column_names(X) -> list:
-    """Names of the columns; positions for an array."""
-    if hasattr(X, "column_names"):
-        return list(X.column_names)
-    return list(X.columns) if hasattr(X, "columns") else list(range(X.shape[1]))
-
-
 @dataclass(frozen=True)
 class Container:
     """The kind of table seen in `fit`, which `sample` gives back.
@@ -86,9 +80,8 @@ class Container:
         if not hasattr(X, "columns"):
             return cls("array")
         library = type(X).__module__.split(".")[0]
-        if library == "pyarrow":
-            return cls(library, tuple(X.column_names))
-        return cls("polars" if library == "polars" else "pandas", tuple(X.columns))
+        kind = library if library in ("polars", "pyarrow") else "pandas"
+        return cls(kind, tuple(column_names(X)))
 
     def build(self, columns, public_lists=None, whole=None, names=None):
         """Put columns together: numbers, dates, or values out of a public list.

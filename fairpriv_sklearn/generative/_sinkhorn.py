@@ -49,7 +49,7 @@ from ._raw import (
     place_share,
     public_columns,
 )
-from ._schema import Container, column_names
+from ._schema import Container
 from ._semidual import SemidualPlan, draw_levels, fit_mixture
 
 # Parts of mu**2 for means, second moments, transport steps; without steps, the rest.
@@ -445,7 +445,8 @@ class DPSinkhornGenerator(BaseGenerator):
         if y is not None:
             same_length(table, y)
         codes, facts = self._encode_labels(y, len(table))
-        self._container, self._names = Container.of(X), column_names(X)
+        self._container = Container.of(X)
+        self._names = list(self._container.names) or list(range(X.shape[1]))
         columns = public_columns(
             self._names, self.codebook, self.categories, self.bounds, self.bins
         )
