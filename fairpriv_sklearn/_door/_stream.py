@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from inspect import signature
 from types import SimpleNamespace
 
@@ -556,17 +557,11 @@ class _Answer:
 
 def both(first, second):
     """One function after the other, which may be None."""
-    return second if first is None else _Both(first, second)
+    return second if first is None else partial(_one_by_one, first, second)
 
 
-class _Both:
-    """One function after the other."""
-
-    def __init__(self, first, second):
-        self.first, self.second = first, second
-
-    def __call__(self, X):
-        return self.second(self.first(X))
+def _one_by_one(first, second, X):
+    return second(first(X))
 
 
 def map_batch(function, batch: tuple) -> tuple:
