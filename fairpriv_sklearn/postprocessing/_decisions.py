@@ -89,13 +89,10 @@ class DecisionRepair(MetaRepair):
         listed = 0 if self.classes is None else np.size(self.classes)
         return "histogram" if self._by_labels and listed <= 2 else "gradient"
 
-    def _is_randomised(self) -> bool:
+    def _spreads(self) -> bool:
         if hasattr(self, "rule_") or hasattr(self, "offsets_"):
             return hasattr(self, "rule_")  # whatever the parameters are by now
         return self._by_labels and self._resolved_method() == "histogram"
-
-    def _spreads(self) -> bool:
-        return self._is_randomised()
 
     def _check_arguments(self) -> None:
         super()._check_arguments()

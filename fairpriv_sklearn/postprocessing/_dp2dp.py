@@ -432,7 +432,7 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
             randomised rule, the chances of the classes.
         """
         check_is_fitted(self)
-        chances = self._chances if self._is_randomised() else None
+        chances = self._chances if self._spreads() else None
         probabilities = []
         for scores, groups, _ in self._scores("predict_proba", X, sensitive_features):
             if chances is None:
@@ -540,7 +540,7 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
         """Scores by block, of which a row's largest is the decision."""
         check_is_fitted(self)
         blocks = self._scores(caller, X, sensitive_features)
-        if not self._is_randomised():
+        if not self._spreads():
             for scores, groups, _ in blocks:
                 yield self._shifted(scores, groups)
             return
