@@ -162,9 +162,12 @@ OTHERS = {
     "preprocessing/_encoded.py": "table_encoder",
     "preprocessing/_places.py": "generative_levels generative_pairs table_encoder",
     "preprocessing/_ranks.py": "ranks table_encoder",
+    "privacy/_budget/_costs.py": "with_budget",
+    "privacy/_budget/_division.py": "with_budget all_rows",
+    "privacy/_budget/_pipeline.py": "with_budget",
+    "privacy/_budget/_refusals.py": "with_budget refusals",
     "privacy/_steps.py": "privacy_steps",
     "privacy/_store.py": "ledger",
-    "privacy/_with_budget.py": "with_budget",
 }
 ALL = {**WHOLE, **QUERIES, **OTHERS}
 # Slow, or about something else; proof stamps see every change and say nothing.

@@ -28,8 +28,8 @@ from fairpriv_sklearn.privacy import (
     privacy_report,
     with_budget,
 )
+from fairpriv_sklearn.privacy._budget._costs import private_steps
 from fairpriv_sklearn.privacy._steps import expected_guarantee
-from fairpriv_sklearn.privacy._with_budget import private_steps
 
 N_ROWS = 1500
 ENDS = (-4, 4)

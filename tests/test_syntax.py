@@ -45,7 +45,7 @@ USERS = (
     "model_selection/_planner.py",
 )
 # The user's own pipeline, which fits its steps as scikit-learn's does.
-PIPELINE = ("privacy/_with_budget.py", "super()")
+PIPELINE = ("privacy/_budget/_pipeline.py", "super()")
 
 
 @functools.cache

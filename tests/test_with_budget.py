@@ -54,13 +54,13 @@ from fairpriv_sklearn.privacy import (
     privacy_report,
     with_budget,
 )
-from fairpriv_sklearn.privacy._with_budget import (
-    _COPIES,
+from fairpriv_sklearn.privacy._budget._costs import (
     KEY_SHARE,
     private_steps,
     step_events,
     with_room,
 )
+from fairpriv_sklearn.privacy._budget._refusals import COPIES
 
 GROUPS = {"groups": ["a", "b"]}
 
@@ -552,7 +552,7 @@ def test_all_of_scikit_learn_that_fits_copies_is_known():
         except Exception:  # arguments or targets of another kind
             continue
         checked += 1
-        assert (len(fits) > 1) <= (name in _COPIES), name
+        assert (len(fits) > 1) <= (name in COPIES), name
     assert checked > 10
 
 

@@ -1,6 +1,10 @@
 """Privacy objects: what was released, at what cost, out of which budget."""
 
 from .._shared.guarded import WrappedEstimatorError, show_wrapped_errors
+from ._budget._costs import CONSTANT_SHARE, KEY_SHARE, has_budget, reads_all_rows
+from ._budget._division import budget_of_steps, settings_of
+from ._budget._refusals import refuse_widths, refuse_without_room
+from ._budget._with_budget import with_budget
 from ._card import CardLine, DeploymentCard, deployment_card
 from ._facts import READ, Fact, PrivacyLeakWarning, leaks_refused, warn_leak
 from ._foreign import epsilon_factor, is_diffprivlibs
@@ -14,17 +18,6 @@ from ._steps import (
     learns_nothing,
     own_guarantee,
     ways_out,
-)
-from ._with_budget import (
-    CONSTANT_SHARE,
-    KEY_SHARE,
-    budget_of_steps,
-    has_budget,
-    reads_all_rows,
-    refuse_widths,
-    refuse_without_room,
-    settings_of,
-    with_budget,
 )
 
 # What is not in this list is for the other rooms of the package.

@@ -17,15 +17,9 @@ from .._shared.purity import spreads
 from .._shared.sklearn import has_weights
 from ..accounting import MaximumEvent, PureEvent, compose_epsilon
 from . import _foreign
+from ._budget._costs import is_encoder, or_pure, reads_all_rows, step_events, with_room
+from ._budget._pipeline import BudgetPipeline
 from ._guarantee import PrivacyGuarantee, own_events
-from ._with_budget import (
-    BudgetPipeline,
-    is_encoder,
-    or_pure,
-    reads_all_rows,
-    step_events,
-    with_room,
-)
 
 # Attributes that hold the schema or the configuration of scikit-learn, not the data.
 _SCHEMA = {"n_features_in_", "feature_names_in_", "_n_features_out"}

@@ -1,0 +1,1 @@
+"""One budget for everything that an estimator is made of."""

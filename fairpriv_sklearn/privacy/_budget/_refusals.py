@@ -1,0 +1,240 @@
+"""What speaks against a fit, said before its first step spends."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from contextlib import suppress
+from numbers import Integral
+
+import numpy as np
+from sklearn.base import (
+    BaseEstimator,
+    OneToOneFeatureMixin,
+    clone,
+    is_classifier,
+    is_regressor,
+)
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import FixedThresholdClassifier
+from sklearn.pipeline import Pipeline
+from sklearn.utils import check_array
+from sklearn.utils.multiclass import check_classification_targets
+
+from ..._shared import nested
+from ..._shared.domain import (
+    check_columns,
+    check_given,
+    domain,
+    refuse_mixed,
+    refuse_no_numbers,
+    refuse_unlabelled,
+    same_length,
+)
+from ..._shared.guarded import WrappedEstimatorError, fit_wrapped
+from ..._shared.sklearn import alias_of, asks_for, routing_enabled
+from .._ledger import PrivacyLedger
+from ._costs import (
+    each_step,
+    is_encoder,
+    is_search,
+    kind_of,
+    private_steps,
+    tells_constants,
+)
+
+# What fits one step several times: how often may depend on the data.
+COPIES = """AdaBoostClassifier AdaBoostRegressor BaggingClassifier BaggingRegressor
+    CalibratedClassifierCV ClassifierChain GridSearchCV HalvingGridSearchCV
+    HalvingRandomSearchCV IterativeImputer MultiOutputClassifier MultiOutputRegressor
+    OneVsOneClassifier OneVsRestClassifier OutputCodeClassifier RANSACRegressor RFE
+    RFECV RandomizedSearchCV RegressorChain SelfTrainingClassifier
+    SequentialFeatureSelector StackingClassifier StackingRegressor
+    TunedThresholdClassifierCV""".split()
+
+
+def refuse_copies(estimator, steps) -> None:
+    for path, owner in nested.owners(estimator).items():
+        name = type(owner).__name__
+        if name in COPIES and any(nested.is_inside(step, path) for step in steps):
+            raise ValueError(
+                f"{name} fits its estimator several times, and each fit costs: give "
+                "one of them its part of the budget, and add up by privacy_report."
+            )
+
+
+def refuse_mistakes(pipeline, X, y, params) -> None:
+    """Refuse what would speak against a fit of the steps, before the first one."""
+    if pipeline.memory is not None:
+        raise ValueError(
+            "A pipeline of one budget takes memory=None: whether a step comes from "
+            "the cache tells whether the rows are those of an earlier fit."
+        )
+    check_columns(X, y, *params.values())
+    for path, given in params.items():
+        if path.endswith("__sample_weight") and np.ndim(given):
+            same_length(X, given)
+            with domain("sample_weight"):
+                options = {"ensure_2d": False, "dtype": np.float64}
+                check_array(given, input_name="sample_weight", **options)
+    for owner in nested.owners(pipeline).values():
+        # Estimators of others need not have constraints.
+        if isinstance(owner, BaseEstimator) and hasattr(
+            type(owner), "_parameter_constraints"
+        ):
+            owner._validate_params()
+    steps = private_steps(pipeline)
+    # Asked of the class: a frozen step hands on the attributes of what it holds.
+    last = pipeline
+    while isinstance(last, Pipeline | FixedThresholdClassifier):
+        last = last.steps[-1][1] if isinstance(last, Pipeline) else last.estimator
+    if hasattr(type(last), "_refuse_target"):
+        last._refuse_target(X, y)
+    elif not hasattr(type(X), "compute"):
+        _refuse_target(last, X, y)
+    for step in (*steps.values(), last):
+        if hasattr(type(step), "_refuse_cells_of"):
+            step._refuse_cells_of(pipeline, X)
+            break  # it looks at the cells for all
+    # Where routing is on, sensitive features may have any name.
+    names = [name for name, value in params.items() if value is not None]
+    routed = routing_enabled() and names
+    for path, step in steps.items():
+        if hasattr(type(step), "_check_arguments"):
+            step._check_arguments()
+        if not hasattr(type(step), "_refuse_without_groups"):
+            continue
+        groups = params.get(f"{path}__sensitive_features")
+        is_handed = routed and asks_for(step, "fit", names)
+        alias = alias_of(step, "fit", "sensitive_features")
+        if is_handed and asks_for(step, "fit", [alias]):
+            groups = params.get(alias)
+        if groups is not None:
+            step._refuse_groups(X, groups)
+        elif not is_handed:
+            step._refuse_without_groups()
+    if not routing_enabled():
+        _refuse_keywords(pipeline, params)
+    n_records, n_columns = (*getattr(X, "shape", ()), None, None)[:2]
+    refuse_widths(pipeline, n_columns if isinstance(n_columns, Integral) else None)
+    refuse_without_room(_with_room_to_learn(pipeline, n_records))
+
+
+def _refuse_keywords(pipeline, params) -> None:
+    """Refuse keywords that a later step would, when those before have spent."""
+    steps = dict(pipeline.steps)
+    for path in params:
+        name, _, keyword = path.partition("__")
+        if keyword and name in steps and not _takes(steps[name], keyword):
+            raise TypeError(
+                f"{type(steps[name]).__name__} takes no {keyword} in fit, which is "
+                f"passed as {path}: leave it out."
+            )
+
+
+def _takes(step, keyword: str) -> bool:
+    """Whether a keyword may be passed to the `fit` of a step."""
+    known = keywords_of(step)
+    return keyword in known or any(p.kind is p.VAR_KEYWORD for p in known.values())
+
+
+def keywords_of(step) -> Mapping[str, inspect.Parameter]:
+    """What the `fit` of a step knows by name."""
+    fit = getattr(step, "fit", None)  # "passthrough" has none
+    return {} if fit is None else inspect.signature(fit).parameters
+
+
+def _refuse_target(model, X, y) -> None:
+    """Refuse a target that a model of scikit-learn would, and quote a cell of it."""
+    frozen = isinstance(model, FrozenEstimator)
+    theirs = type(model).__module__.startswith("sklearn.") and not frozen
+    if not theirs or not (is_classifier(model) or is_regressor(model)):
+        return
+    check_given(model, y)
+    same_length(X, y)
+    if is_regressor(model):
+        refuse_no_numbers(model, y)
+        return
+    refuse_unlabelled(y)
+    with domain("y", own_words=True):
+        refuse_mixed("y", y)
+        check_classification_targets(y)
+        is_one = np.ndim(y) == 1 and len(np.unique(np.asarray(y))) == 1
+    if is_one and not private_steps(model):
+        with suppress(WrappedEstimatorError):
+            fit_wrapped(clone(model), np.arange(40.0).reshape(20, 2), np.zeros(20))
+            return
+        raise ValueError(
+            f"y holds one label only, and {type(model).__name__} takes no such target: "
+            "two are needed."
+        )
+
+
+def refuse_widths(estimator, n_columns: int | None, *, learnt=False) -> None:
+    """Refuse bounds that are not for the columns which a step will be handed.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Not fitted; of a pipeline all steps are asked.
+    n_columns : int or None
+        Of the table that it is handed, if known.
+    learnt : bool, default=False
+        Whether a private encoder will choose the columns.
+    """
+    if not isinstance(estimator, Pipeline):
+        if hasattr(type(estimator), "_refuse_width"):
+            estimator._refuse_width(n_columns, learnt)
+        return
+    for _, step in estimator.steps:
+        refuse_widths(step, n_columns, learnt=learnt)
+        if hasattr(step, "fit") and not isinstance(step, OneToOneFeatureMixin):
+            learnt = learnt or (is_encoder(step) and not step._needs_nothing())
+            n_columns = None
+
+
+def _with_room_to_learn(pipeline, n_records):
+    """A clone whose models say what they spend if they have so many records."""
+    pipeline = clone(pipeline)
+    known = isinstance(n_records, Integral)
+    steps = [s for s in private_steps(pipeline).values() if tells_constants(s)]
+    if known and not any(step._has_few_records(n_records) for step in steps):
+        pipeline.set_params(**each_step(pipeline, "min_records", None))
+    return pipeline
+
+
+def refuse_without_room(*estimators, beside=None) -> None:
+    """Ask each ledger for what steps will spend together, at most, before one does.
+
+    Parameters
+    ----------
+    *estimators : estimator
+        Not fitted.
+    beside : tuple (ledger, guarantee), default=None
+        What else will be spent, and where.
+    """
+    from .._steps import composed, walk  # which asks what steps cost
+
+    ledgers: dict = {}
+    for estimator in estimators:
+        for one in filter(_pays_alone, walk(estimator, fitted=False)):
+            ledgers.setdefault(one.estimator.ledger, []).append(one)
+    for ledger, theirs in ledgers.items():
+        asked = composed(iter(theirs), planned=True)
+        if beside is not None and beside[0] is ledger:
+            asked = beside[1].compose(asked)
+        ledger._refuse_beyond(asked)
+
+
+def _pays_alone(found) -> bool:
+    """Whether a step pays from our ledger, and nothing inside from one of its own.
+
+    What is only declared before the fit may cost less than that at the ledger's delta.
+    """
+    if found.frozen or found.step.guarantee is None:
+        return False
+    params = found.estimator.get_params(deep=True).items()
+    inside = any(k.endswith("__ledger") and v is not None for k, v in params)
+    own = getattr(found.estimator, "ledger", None)
+    known = is_search(found.estimator) or kind_of(found.estimator) != "declared"
+    return isinstance(own, PrivacyLedger) and known and not inside

@@ -1,0 +1,147 @@
+"""One budget for everything that an estimator is made of."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+
+from ..._shared.arguments import having
+from ..._shared.callers import warn_caller
+from ...accounting import calibrate_gaussian
+from .._facts import PrivacyLeakWarning
+from .._steps import expected_guarantee, ways_out
+from ._costs import (
+    CONSTANT_SHARE,
+    each_step,
+    is_encoder,
+    kind_of,
+    private_steps,
+    tells_constants,
+)
+from ._division import budget_of_steps, frozen_events, settings_of
+from ._pipeline import BudgetPipeline
+
+
+def with_budget(estimator, epsilon, delta=1e-5, *, shares=None) -> Any:
+    r"""Set all private steps of an estimator so that together they cost one budget.
+
+    .. math:: \mu_i^2 = w_i\, \mu^2, \qquad \sum_i w_i = 1,
+
+    for steps that compose, with :math:`\mu` the largest Gaussian-DP parameter for which
+    the exact composition is at most (epsilon, delta). Steps that a random split parts,
+    such as a post-processor and the model it wraps, each get the whole; with
+    ``calibration_size="all"`` they compose.
+
+    .. rubric:: Privacy
+
+    A function of public arguments: nothing is fitted. The composition of the fitted
+    steps is at most the budget, and at least .999 of it if every step spends what it
+    may, from an epsilon of .1 on (of .5 with networks of 100 steps: with less, or with
+    more steps, what the error of their many draws may cost at most weighs more;
+    generators .997 at 1; repairs of numbers on all rows .97). A step that is changed
+    afterwards costs what it was changed to, and :func:`privacy_report` says so. A
+    pipeline fits its steps in turn: what its arguments, the target, the sensitive
+    features and the ledgers' room tell is refused before the first one spends; if the
+    last one refuses its rows, those before have spent.
+
+    A model of this library, alone or after encoders, gets `min_records`, and so do
+    they: of a table with fewer records, too few for features to tell anything, the
+    encoders learn nothing and spend nothing, and the model answers a constant that its
+    epsilon tells: .9 to 1 of the total. The number of records is public there.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A pipeline or anything nested. Frozen parts stay as they are; what they cost
+        counts. What fits one step several times, such as bagging, stacking or
+        scikit-learn's own search, is refused. A ledger is an argument of the private
+        steps: give each of them the same one.
+    epsilon : float
+        Total budget. Range: (0, inf].
+    delta : float, default=1e-5
+        Range: (0, 1).
+    shares : mapping of str to float, default=None
+        Share of the squared Gaussian parameter by step, in the notation of
+        `set_params`. Steps that it does not name share the rest: a table encoder a
+        tenth, next to nothing with ``ranks="uniform"`` and a code book that declares
+        all columns that it names, the others the same each; with
+        ``calibration_size="all"`` the model that is repaired twice as much, and a
+        repair of a pure epsilon three times. If it names all, they are taken relative
+        to their sum.
+
+    Returns
+    -------
+    estimator : estimator
+        A clone, not fitted, whose steps have their own epsilon and delta. A pipeline
+        comes as one that looks for mistakes before any step is fitted.
+
+    Warns
+    -----
+    PrivacyLeakWarning
+        If a step of a pipeline is not private: then the whole is not.
+
+    See Also
+    --------
+    privacy_report : What the fitted steps cost together.
+
+    Examples
+    --------
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from fairpriv_sklearn.linear_model import DPLinearRegression
+    >>> from fairpriv_sklearn.preprocessing import DPTableEncoder
+    >>> from fairpriv_sklearn.privacy import with_budget
+    >>> pipeline = make_pipeline(DPTableEncoder(), DPLinearRegression())
+    >>> pipeline = with_budget(pipeline, 1.0, 1e-5)
+    >>> round(pipeline[0].epsilon, 2), round(pipeline[1].epsilon, 2)
+    (0.3, 0.99)
+    """
+    chosen = clone(having("an estimator", "get_params")("estimator", estimator))
+    chosen.set_params(**each_step(chosen, "min_records", None))
+    budgets = budget_of_steps(chosen, epsilon, delta, shares)
+    chosen.set_params(**settings_of(budgets))
+    least = _min_records(chosen, epsilon)
+    chosen.set_params(**each_step(chosen, "min_records", least))
+    if type(chosen) is Pipeline:
+        chosen = BudgetPipeline(**chosen.get_params(deep=False))
+        _warn_of_uncovered(chosen)
+    return chosen
+
+
+def _warn_of_uncovered(pipeline) -> None:
+    """Say which steps no budget covers; what wraps a model says so in its own fit."""
+    expected = expected_guarantee(pipeline)
+    if expected is not None and expected.uncovered:
+        warn_caller(
+            f"Not private: {', '.join(expected.uncovered)}. The budget is that of the "
+            "private steps, and the guarantee of the whole is infinite."
+            f"{ways_out(pipeline)}",
+            PrivacyLeakWarning,
+        )
+
+
+def _min_records(estimator, epsilon: float) -> int | None:
+    """Below how many records a model beside encoders answers a constant, or None.
+
+    All steps know the same public number of records. So either the encoders spend
+    nothing and the model all of its epsilon, which is no more than the total; or none
+    of them answers so, and the Gaussian parts have the total.
+    """
+    steps = private_steps(estimator)
+    # Side by side in one pipeline, so that all of them see the same records.
+    together = isinstance(estimator, Pipeline) or list(steps) == [""]
+    if not together or any("__" in path for path in steps):
+        return None
+    models = [s for s in steps.values() if tells_constants(s)]
+    encoders = [s for s in steps.values() if is_encoder(s)]
+    if len(models) != 1 or len(models) + len(encoders) < len(steps):
+        return None
+    (model,) = models
+    if kind_of(model) != "gaussian" or model.neighboring != "replace_one":
+        return None
+    if CONSTANT_SHARE * model.epsilon > epsilon or frozen_events(estimator):
+        return None
+    mu = calibrate_gaussian(model.epsilon, model.delta)
+    return max(1, math.ceil(model._signal_of_features / mu))  # 1 without noise
