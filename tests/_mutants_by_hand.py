@@ -73,8 +73,8 @@ MUTANTS = [
     (
         "m05",
         _PHASES,
-        "total = total.compose(model.cost)",
-        "total = total.disjoint(model.cost)",
+        "total = total.compose(cost)",
+        "total = total.disjoint(cost)",
         "frozen base: the maximum instead of the sum",
     ),
     (
@@ -1411,8 +1411,8 @@ MUTANTS = [
     (
         "h1146",
         "privacy/_budget/_division.py",
-        "own = with_room(own) if same_rows else own",
-        "own = own",
+        "+ 2 * sum(node.leaf.all_rows for node in tree)",
+        "+ 0",
         "all rows: a repair of several steps has no room for its draws",
     ),
     (
@@ -1428,6 +1428,20 @@ MUTANTS = [
         "self._refuse_memories([model for model in bare if not model.frozen])",
         "pass",
         "all rows: a model that remembers them is repaired on them",
+    ),
+    (
+        "h1177",
+        "postprocessing/_phases.py",
+        "if before and self.fitted_here:",
+        "if False:",
+        "the same beside a model that was fitted before",
+    ),
+    (
+        "h1176",
+        "postprocessing/_phases.py",
+        "leaves_room=self.on_all_rows and bool(self.fitted_here),",
+        "leaves_room=False,",
+        "a repair states less than a model costs that draws less than it may",
     ),
     (
         "h1175",
@@ -1446,22 +1460,22 @@ MUTANTS = [
     (
         "h1170",
         "privacy/_steps.py",
-        "return _with_room(expected) if composes else expected",
+        "return roomier(roomier(expected)) if composes else expected",
         "return expected",
         "a repair that adds a model's cost is expected to cost less than it does",
     ),
     (
         "h1171",
         "privacy/_budget/_division.py",
-        "fixed = with_room(frozen_events(estimator))",
+        "fixed = _with_rooms(frozen_events(estimator), 1 + 2 * len(steps))",
         "fixed = frozen_events(estimator)",
         "one budget: no room beside the many draws of frozen steps",
     ),
     (
         "h1172",
         "privacy/_budget/_division.py",
-        "other = with_room(other) if leaf.all_rows else other",
-        "other = other",
+        "others = [_with_rooms(told, n_rooms) for told in node.declared]",
+        "others = [*node.declared]",
         "one budget: no room beside the many draws of what is declared",
     ),
     (

@@ -11,6 +11,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeClassifier
 
+from fairpriv_sklearn.accounting import compose_epsilon
 from fairpriv_sklearn.linear_model import (
     DPLinearRegression,
     DPOutputPerturbationLogisticRegression,
@@ -19,6 +20,7 @@ from fairpriv_sklearn.linear_model import (
 from fairpriv_sklearn.model_selection import DPGridSearchCV, expected_error
 from fairpriv_sklearn.model_selection._candidates import _budgets
 from fairpriv_sklearn.model_selection._plan import FitShare
+from fairpriv_sklearn.neural_network import DPWassersteinMLPClassifier
 from fairpriv_sklearn.postprocessing import DP2DPClassifier, DPBarycenterRegressor
 from fairpriv_sklearn.preprocessing import DPTableEncoder
 from fairpriv_sklearn.privacy import (
@@ -325,6 +327,40 @@ def test_a_repair_on_all_rows_in_another_repair_costs_what_is_expected(table, bl
 
 def sign(X):
     return (np.asarray(X)[:, 0] > 0).astype(int)
+
+
+MANY = list(range(200))  # groups: a release of a table of them draws many numbers
+
+
+def states_no_less(model, others):
+    """Of a fitted repair, beside the releases of the model that it fitted."""
+    spent = (*others, *model.estimator_.privacy_.events)
+    for delta in (1e-6, model.privacy_.delta, 1e-3):
+        assert compose_epsilon(spent, delta) <= model.privacy_.epsilon_at(delta)
+    at = model.privacy_.delta
+    assert model.privacy_.epsilon < 1.001 * compose_epsilon(spent, at)
+
+
+def test_what_is_stated_is_no_less_than_what_was_spent(table):
+    """A model that draws less than it may has more of a parameter for its epsilon."""
+    X, y, codes = (part[:200] for part in table)
+    model = classifier(logistic(), epsilon=0.1, max_iter=300).set_params(groups=MANY)
+    parted = clone(model).set_params(calibration_size=0.25)
+    parted.fit(X, y, sensitive_features=codes)
+    own = parted.privacy_.events[0].left
+    assert own[0].n_draws > 10**5
+    states_no_less(model.fit(X, y, sensitive_features=codes), own)
+
+
+def test_nor_beside_a_model_that_was_fitted_before(table):
+    X, y, codes = (part[:200] for part in table)
+    network = DPWassersteinMLPClassifier((200,), bounds=ENDS, classes=[0, 1])
+    network.set_params(fairness_weight=0.0, max_iter=300, epsilon=0.1, groups=[0, 1])
+    network.fit(X, codes, sensitive_features=codes)
+    assert network.privacy_.events[0].n_draws > 10**5
+    told = {"blind": True, "group_estimator": FrozenEstimator(network)}
+    model = classifier(logistic(), epsilon=0.01, calibration_size=0.25, **told)
+    states_no_less(model.fit(X, y, sensitive_features=codes), network.privacy_.events)
 
 
 def test_a_repair_by_counts_in_one_budget_has_no_delta(table):

@@ -65,6 +65,7 @@ from ..privacy import (
     reads_all_rows,
     refuse_widths,
     refuse_without_room,
+    roomier,
     settings_of,
     warn_leak,
     ways_out,

@@ -20,7 +20,7 @@ from ..mechanisms import (
     PublicDraws,
     noise_source,
 )
-from ..privacy import PrivacyGuarantee
+from ..privacy import PrivacyGuarantee, roomier
 from ._draws import keyed_draws
 from ._plan import (
     Combined,
@@ -75,6 +75,7 @@ class PrivacyFilter:
     facts: Sequence = ()
     ledger: Any = None
     cost: PrivacyGuarantee | None = None  # what the ledger is charged, if not the whole
+    leaves_room: bool = False  # for what wrapped estimators gain by fewer draws
     log: list = field(default_factory=list)
 
     def __post_init__(self):
@@ -94,7 +95,7 @@ class PrivacyFilter:
     def planned(self) -> PrivacyGuarantee:
         """The guarantee that `reserve` will pay for."""
         events = plan_events(self.plan, self.neighboring)
-        return PrivacyGuarantee.from_events(
+        planned = PrivacyGuarantee.from_events(
             events,
             delta=self.delta if events else 0.0,  # nothing released costs nothing
             neighboring=self.neighboring,
@@ -102,6 +103,7 @@ class PrivacyFilter:
             assumptions=self.facts,
             noise_is_secure=self.noise.is_secure and plan_is_secure(self.plan),
         )
+        return roomier(planned) if self.leaves_room else planned
 
     def reserve(self) -> None:
         """Take the cost of the plan out of the ledger; the estimator is then unfitted.

@@ -50,6 +50,7 @@ from .._wall import (
     n_rows_of,
     own_guarantee,
     refuse_without_room,
+    roomier,
     ways_out,
 )
 
@@ -425,6 +426,7 @@ class Phases:
                 neighboring=meta.neighboring,
                 facts=(*facts, *self._assumptions()),
                 noise=noise,
+                leaves_room=self.on_all_rows and bool(self.fitted_here),
                 **more,
             )
 
@@ -490,10 +492,16 @@ class Phases:
     def guarantee(self) -> PrivacyGuarantee:
         """The guarantee of all phases; part of the plan left out raises."""
         total = self.wall.guarantee()
+        before = [model.cost for model in self.models if model.frozen and model.cost]
+        if before and self.fitted_here:
+            # What is planned is known by the draws that a fit may make; one that makes
+            # fewer has more of a parameter for the same epsilon.
+            total = total if self.wall.leaves_room else roomier(total)
+            before = [roomier(cost) for cost in before]
+        for cost in before:
+            total = total.compose(cost)
         for model in self.models:
-            if model.frozen and model.cost is not None:
-                total = total.compose(model.cost)
-            elif model.lines() and model.declared is None and not model.stands_in:
+            if model.lines() and model.declared is None and not model.stands_in:
                 # What the fit read from the data is known after it only.
                 said = kept(model.cost, model.fitted, model.given)
                 total = total.qualified(

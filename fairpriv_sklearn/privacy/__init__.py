@@ -17,6 +17,7 @@ from ._steps import (
     kept,
     learns_nothing,
     own_guarantee,
+    roomier,
     ways_out,
 )
 

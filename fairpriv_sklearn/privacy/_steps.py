@@ -657,7 +657,9 @@ def expected_of(estimator) -> PrivacyGuarantee:
     for one in sorted(models, key=lambda one: isinstance(one[1], FrozenEstimator)):
         expected = _with_model(expected, *one, is_parted=not reads_all_rows(estimator))
     composes = reads_all_rows(estimator) or any(map(_costs_before, models))
-    return _with_room(expected) if composes else expected
+    # The fit plans with room for the draws of its models, not knowing them; here its
+    # own are not known either.
+    return roomier(roomier(expected)) if composes else expected
 
 
 def _costs_before(model: tuple) -> bool:
@@ -723,10 +725,11 @@ def _learn_or_not(total: PrivacyGuarantee, found: list[Found]) -> PrivacyGuarant
 
 def _step_with_room(step: StepPrivacy) -> StepPrivacy:
     own = step.guarantee
-    return step if own is None else replace(step, guarantee=_with_room(own))
+    return step if own is None else replace(step, guarantee=roomier(own))
 
 
-def _with_room(own: PrivacyGuarantee) -> PrivacyGuarantee:
+def roomier(own: PrivacyGuarantee) -> PrivacyGuarantee:
+    """A guarantee with room for what steps gain, beside others, by fewer draws."""
     events = with_room(own.events)
     cost = compose_epsilon(events, own.delta)
     stated = {k: max(getattr(own, k), cost) for k in ("epsilon", "epsilon_if_public")}

@@ -70,12 +70,13 @@ def budget_of_steps(estimator, epsilon, delta, shares=None) -> dict:
     if len(relations) > 1:
         raise ValueError("All private steps need the same `neighboring`.")
     tree = _tree(steps, shares or {})
-    fixed = with_room(frozen_events(estimator))
+    # What they stand in adds them up with others, as often as there are repairs.
+    fixed = _with_rooms(frozen_events(estimator), 1 + 2 * len(steps))
     leaves = _with_deltas(tree, delta)
     scales = dict.fromkeys(leaves, 1.0)
 
     def total(scales) -> float:
-        events = _events(tree, scales, leaves, beside=bool(fixed))
+        events = _events(tree, scales, leaves, 2 * bool(fixed))
         return compose_epsilon((*fixed, *events), delta)
 
     if math.isinf(epsilon):
@@ -226,24 +227,26 @@ def _has_delta(node: _Node) -> bool:
     return node.leaf.kind != "pure" or any(map(_has_delta, node.inner))
 
 
-def _events(tree, scales, leaves, beside=False) -> tuple[PrivacyEvent, ...]:
+def _events(tree, scales, leaves, n_rooms=0) -> tuple[PrivacyEvent, ...]:
     events: tuple = ()
-    # What a repair wraps has its room in the plan already, where it is several steps.
-    same_rows = any(node.leaf.all_rows for node in tree)
-    beside = beside or len(tree) > 1 or same_rows
+    # Of steps side by side once, of each repair on all rows twice: see `expected_of`.
+    n_rooms += (len(tree) > 1) + 2 * sum(node.leaf.all_rows for node in tree)
     for node in tree:
         leaf = leaves[node.leaf.path]
-        own = leaf.events(leaf.weight * scales[leaf.path])
-        own = with_room(own) if beside else own
-        own = with_room(own) if same_rows else own
-        others = [*node.declared]
+        own = _with_rooms(leaf.events(leaf.weight * scales[leaf.path]), n_rooms)
+        others = [_with_rooms(told, n_rooms) for told in node.declared]
         if node.inner:
-            others.append(_events(node.inner, scales, leaves, beside))
+            others.append(_events(node.inner, scales, leaves, n_rooms))
         for other in others:
-            other = with_room(other) if leaf.all_rows else other
             own = own + other if leaf.all_rows else (MaximumEvent(own, other),)
         events += own
     return events
+
+
+def _with_rooms(events, n_rooms: int) -> tuple[PrivacyEvent, ...]:
+    for _ in range(n_rooms):
+        events = with_room(events)
+    return tuple(events)
 
 
 def _parted(leaves: dict[str, Leaf]) -> list[list[str]]:
