@@ -29,7 +29,7 @@ from .._training._design import (
     from_units,
     to_units,
 )
-from .._training._penalty import ROUNDING, WassersteinPenalty
+from .._training._penalty import ROUNDING, GroupPenalty
 from .._wall import Query, Rows
 from ._bounded_slope import (
     LINK_SLOPE,
@@ -295,14 +295,14 @@ class FairGradient(LossGradient):
     multiples : tuple of float
         Of the three, public: how the noise is shared between them. 0 leaves out the
         slopes.
-    penalty : WassersteinPenalty
+    penalty : GroupPenalty
         Public: its min_sizes, form and directions.
     """
 
     theorem = "user_guide/linear_models:linear-penalty"
 
     multiples: tuple[float, float, float] = (1.0, 1.0, 0.0)
-    penalty: WassersteinPenalty | None = None
+    penalty: GroupPenalty | None = None
 
     @property
     def block_rows(self) -> int:
