@@ -1521,6 +1521,20 @@ MUTANTS = [
         "a cell of a column called dtype makes dates of a frame",
     ),
     (
+        "h1200",
+        "_wall/_rows.py",
+        "    if isinstance(X, InBatches):",
+        '    if hasattr(X, "read"):',
+        "a frame with a column called read passes for batches",
+    ),
+    (
+        "h1201",
+        "_door/estimator.py",
+        "return isinstance(X, InBatches) or is_dask(X)",
+        'return hasattr(X, "make_batches") or is_dask(X)',
+        "a frame with a column called make_batches passes for batches",
+    ),
+    (
         "h1150",
         "privacy/_budget/_division.py",
         'if reads_all_rows(steps[path]) and kind_of(steps[path]) == "pure":',

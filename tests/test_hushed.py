@@ -10,13 +10,17 @@ from functools import partial
 import numpy as np
 import pytest
 from common import ENTRIES, first_sign, fit, table
+from sklearn.base import clone
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.parallel import Parallel, delayed
 
 from fairpriv_sklearn._shared import callers
 from fairpriv_sklearn._shared.callers import NOT_OF_SHAPES, hushed
 from fairpriv_sklearn.distributed import Batches
-from fairpriv_sklearn.generative import DPSlicedWassersteinGenerator
+from fairpriv_sklearn.generative import (
+    DPSinkhornGenerator,
+    DPSlicedWassersteinGenerator,
+)
 from fairpriv_sklearn.linear_model import DPLinearRegression
 from fairpriv_sklearn.model_selection import DPGridSearchCV
 from fairpriv_sklearn.postprocessing import (
@@ -372,6 +376,28 @@ def test_a_label_of_the_index_is_no_attribute(label):
         DPLinearRegression(bounds=(-1, 1), target_bounds=(0, 1)).fit(
             pandas.DataFrame(SCORES, columns=["a"], index=index), y.iloc[::-1]
         )
+
+
+@pytest.mark.parametrize("name", ["make_batches", "read", "compute", "rechunk"])
+def test_a_name_of_a_column_is_no_attribute(name):
+    """Pandas says that a frame has what is among its columns: it passed for batches."""
+    pandas = pytest.importorskip("pandas")
+
+    def answers(model, column):
+        X = pandas.DataFrame(SCORES, columns=[column])
+        if isinstance(model, DPSinkhornGenerator):
+            model.set_params(codebook={column: {"kind": "number", "range": [-1, 1]}})
+        model = clone(model).fit(X, TWO)
+        return str(model.predict(X) if hasattr(model, "predict") else model.sample(9))
+
+    for model in (
+        DPLinearRegression(bounds=(-1, 1), target_bounds=(0, 1), random_state=0),
+        DPSlicedWassersteinGenerator(bounds=(-1, 1), classes=[0, 1], random_state=0),
+        DPSinkhornGenerator(classes=[0, 1], random_state=0),
+    ):
+        # As many letters as the name has: samples are printed under it.
+        other = "z" * len(name)
+        assert answers(model, name) == answers(model, other).replace(other, name)
 
 
 @pytest.mark.parametrize("cell", CELLS.values(), ids=list(CELLS))

@@ -66,9 +66,6 @@ class DaskBatches(Batches):
         X, self.map_X = _asked(X, y, sensitive_features)
         self.collections = (X, y, sensitive_features)
 
-    # Looked for by `read_rows`.
-    make_batches = None
-
     def _first(self) -> tuple:
         """The first row: it tells names and number of columns."""
         import dask

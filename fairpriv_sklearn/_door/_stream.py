@@ -15,7 +15,7 @@ from scipy import sparse
 from sklearn import config_context, get_config
 from sklearn.utils.validation import check_is_fitted
 
-from .._shared.arguments import refuse_batches
+from .._shared.arguments import InBatches, refuse_batches
 from .._shared.arrays import is_text_column, objects_of
 from .._shared.callers import hushed
 from .._shared.domain import check_columns, same_length
@@ -32,7 +32,7 @@ from .._wall import (
 MOST_HELD = 1 << 32  # bytes of the rows of a wrapped model; more are read again
 
 
-class Batches:
+class Batches(InBatches):
     """A table in batches that `fit` takes in the place of X, with nothing else.
 
     Every pass over the table asks for a new iterator, checks each batch as a table in
@@ -380,10 +380,8 @@ class Encoded:
         return np.asarray(self.coded.rows_at(rows))
 
 
-class _Again:
+class _Again(InBatches):
     """Private rows of a repair, as batches that the model it wraps reads."""
-
-    make_batches = None  # looked for by `read_rows`
 
     def __init__(self, rows: StreamRows, names, is_held: bool):
         self._rows, self._names, self._is_held = rows, names, is_held
@@ -476,7 +474,7 @@ def batch_arguments(estimator, fit, args: tuple, kwargs: dict) -> tuple:
 
 def as_batches(X, y, sensitive_features) -> Batches:
     """`Batches` as they are, which hold y themselves; dask collections as such."""
-    if not hasattr(X, "make_batches"):
+    if not isinstance(X, InBatches):
         from ._dask import DaskBatches
 
         return DaskBatches(X, y, sensitive_features)

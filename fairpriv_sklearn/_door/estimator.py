@@ -20,7 +20,12 @@ from sklearn.utils import assert_all_finite, check_array, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from .._shared.arguments import as_python, public_labels, refuse_old_names
+from .._shared.arguments import (
+    InBatches,
+    as_python,
+    public_labels,
+    refuse_old_names,
+)
 from .._shared.callers import (
     all_checks,
     hushed,
@@ -115,7 +120,7 @@ def _code_of_others(estimator) -> list[str]:
 
 def _comes_in_parts(X) -> bool:
     """Whether X is `Batches` or a dask collection."""
-    return hasattr(X, "make_batches") or is_dask(X)
+    return isinstance(X, InBatches) or is_dask(X)
 
 
 def batched(X, y, sensitive_features) -> tuple:

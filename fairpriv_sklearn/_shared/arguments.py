@@ -340,9 +340,20 @@ def described(value) -> str:
     return f"an object of type {type(value).__name__}"
 
 
+class InBatches:
+    """What is read batch by batch.
+
+    Told by its type: a frame hands out a column of any name as an attribute.
+    """
+
+    def read(self, read: Callable):
+        """Hand each batch to `read`, as `read_rows` hands it a whole table."""
+        raise NotImplementedError
+
+
 def refuse_batches(X, name: str) -> None:
     """Raise if `X` is `Batches`, where the whole table is needed."""
-    if hasattr(X, "make_batches"):
+    if isinstance(X, InBatches):
         raise TypeError(
             f"{name} needs the whole table in memory: pass arrays or data frames in "
             "place of Batches."

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._shared.arguments import InBatches
 from .._shared.arrays import row_slices
 from .._shared.domain import check_columns
 from .._shared.sklearn import safe_indexing
@@ -224,7 +225,7 @@ def read_rows(read, X, y=None, sensitive_features=None) -> Rows:
     X, y, sensitive_features : object
         What `fit` was given.
     """
-    if hasattr(X, "make_batches"):
+    if isinstance(X, InBatches):
         rows = X.read(read)
     else:
         check_columns(X, y, sensitive_features)

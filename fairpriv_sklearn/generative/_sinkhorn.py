@@ -8,6 +8,7 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from .._shared.arguments import InBatches
 from .._shared.domain import domain, same_length
 from .._shared.sklearn import Interval, StrOptions, fit_context
 from .._training._network import hidden_widths
@@ -380,7 +381,7 @@ class DPSinkhornGenerator(BaseGenerator):
         """Whether X is taken for a raw table: by its container and public arguments."""
         if self.codebook is not None or self.categories is not None:
             return True
-        if hasattr(X, "make_batches"):
+        if isinstance(X, InBatches):
             X, *_ = X._first()
         is_frame = hasattr(X, "columns") or hasattr(X, "__arrow_c_stream__")
         return is_frame and (self.bounds is None or isinstance(self.bounds, Mapping))
