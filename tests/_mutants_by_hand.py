@@ -3319,6 +3319,20 @@ MUTANTS = [
         "every = usable",
         "the interval of the ratio leaves out the smallest groups",
     ),
+    (
+        "h1180",
+        "_cli/synthetic.py",
+        "sample = generator.sample(n_rows).convert_dtypes()",
+        "sample = generator.sample(n_rows)",
+        "whole numbers with gaps are written with a point",
+    ),
+    (
+        "h1181",
+        "_cli/report.py",
+        'lines += [f"  {printable(text, 400)}." for text in summary(study)]',
+        'lines += [f"  {printable(text, 200)}." for text in summary(study)]',
+        "of many columns the reason is cut on the terminal",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

@@ -543,3 +543,21 @@ def test_constants_and_their_repair_keep_the_total(task, given):
         model = clone(models[name]).set_params(**settings[name]).fit(X, y, **groups)
         spent = model.privacy_.epsilon_at(args.delta)
         assert 0.98 * args.epsilon < spent <= args.epsilon
+
+
+def test_of_many_columns_the_reason_is_said_whole(tmp_path, capsys):
+    """Its beginning was left out with the names in the middle."""
+    rng = np.random.default_rng(0)
+    names = [f"a column of words {i}" for i in range(30)]
+    words = np.char.add("w", rng.integers(0, 500, (1500, 30)).astype(str))
+    rows = zip(rng.integers(0, 2, 1500), rng.normal(size=1500), words, strict=True)
+    lines = [f"{'fm'[s]},{p:.3f},{','.join(w)}" for s, p, w in rows]
+    path = tmp_path / "people.csv"
+    path.write_text("\n".join([f"sex,pay,{','.join(names)}", *lines]) + "\n")
+    asked = ["--target", "pay", "--task", "regression", "--sensitive", "sex"]
+    asked += ["--epsilon", "3", "--out", str(tmp_path / "out")]
+    assert main([str(path), *asked]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "'a column of words 0', 'a column of words 1'" in said
+    told = "no value in enough rows for this epsilon: only a hash of the text and gaps"
+    assert f"({told} count; --drop leaves them out)" in said

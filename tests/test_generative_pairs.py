@@ -14,6 +14,7 @@ import pytest
 from _audit import gaussian_audit
 from _recording import KEY_BUCKETS, recording
 from numpy.testing import assert_allclose
+from sklearn.compose import make_column_transformer
 
 from fairpriv_sklearn._wall import PrivacyFilter, Rows
 from fairpriv_sklearn.generative import (
@@ -187,6 +188,19 @@ def test_what_was_inferred_does_not_show():
         )
         kinds.add(tuple(map(str, S.dtypes)))
     assert len(kinds) == 1
+
+
+def test_whole_numbers_with_gaps_go_where_those_of_a_file_go():
+    """A column that pandas reads from a file is handed through by scikit-learn."""
+    frame = pd.DataFrame({"age": np.tile([31.0, 42.0, np.nan, 53.0], 500)})
+    generator = DPSinkhornGenerator(epsilon=20.0, random_state=0).fit(frame)
+    drawn = generator.sample(400)
+    assert drawn["age"].dtype == frame["age"].dtype == np.float64
+    assert 0.15 < drawn["age"].isna().mean() < 0.35
+    assert (drawn["age"].dropna() % 1 == 0).all()
+    columns = make_column_transformer(("drop", []), remainder="passthrough")
+    handed = columns.fit_transform(drawn)
+    assert_allclose(np.ravel(handed), drawn["age"].to_numpy())
 
 
 def test_flags_are_booleans_if_somebody_says_so(quick_fits):

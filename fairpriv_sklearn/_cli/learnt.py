@@ -151,7 +151,8 @@ def learn(table: Table, encoders: dict[str, DPTableEncoder], train) -> Learnt:
     if unused:
         table.left_out.append(columns_note(unused, why))
     if used := [name for name in crowds if name not in unused]:
-        why += ": only a hash of the text and gaps count; --drop leaves it out"
+        them = "it" if len(used) == 1 else "them"
+        why += f": only a hash of the text and gaps count; --drop leaves {them} out"
         table.remarks.append(columns_note(used, why))
     found = Codebook(())
     if lists is not None:

@@ -69,7 +69,8 @@ def terminal(study: Study) -> str:
         f"  {UNCERTAINTY}",
         f"  {study.n_train:,} training rows + {study.n_test:,} test rows: {groups}.",
     ]
-    lines += [f"  {printable(text, 200)}." for text in summary(study)]
+    # Of many names the middle is left out: the reason is in the last third.
+    lines += [f"  {printable(text, 400)}." for text in summary(study)]
     lines += [f"! {printable(text, 400)}" for text in study.warnings[study.n_before :]]
     statement = of_rows(study.rows_per_person, brief(study.guarantee))
     lines += ["", printable(statement, 1500)]

@@ -19,7 +19,9 @@ def run_synthesize(args) -> int:
     generator, notes = _fitted(codebook, parsed, args)
     generator.privacy_ = generator.privacy_.qualified(**facts)
     n_rows = len(next(iter(parsed.values())).values) if args.rows is None else args.rows
-    text = generator.sample(n_rows).to_csv(index=False, lineterminator="\n")
+    # Whole numbers are written without a point, also beside gaps.
+    sample = generator.sample(n_rows).convert_dtypes()
+    text = sample.to_csv(index=False, lineterminator="\n")
     written(args.out, text.encode("utf-8", "replace"))
     report = of_rows(args.rows_per_person, generator.quality_report())
     written(args.report, report.encode("utf-8", "backslashreplace"))

@@ -113,9 +113,9 @@ def _pandas(columns):
             frame[name] = column.iloc[len(listed) :].reset_index(drop=True)
         elif whole == "date":
             frame[name] = values.astype("datetime64[s]")
-        elif whole == "nullable int":
-            frame[name] = pandas.Series(values).astype("Int64")
         else:
+            # Whole numbers with gaps are floats, as in a file that pandas has read:
+            # scikit-learn refuses pandas.NA in columns that it hands through.
             frame[name] = values.astype(np.int64 if whole == "int" else np.float64)
     return pandas.DataFrame(frame)
 
