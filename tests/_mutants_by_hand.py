@@ -1397,8 +1397,8 @@ MUTANTS = [
     (
         "h1144",
         "privacy/_budget/_division.py",
-        "own = own + other if leaf.all_rows else (MaximumEvent(own, other),)",
-        "own = own if leaf.all_rows else (MaximumEvent(own, other),)",
+        "own = own + other if node.all_rows else (MaximumEvent(own, other),)",
+        "own = own if node.all_rows else (MaximumEvent(own, other),)",
         "all rows: a declared model is not in the budget",
     ),
     (
@@ -1411,7 +1411,7 @@ MUTANTS = [
     (
         "h1146",
         "privacy/_budget/_division.py",
-        "+ 2 * sum(node.leaf.all_rows for node in tree)",
+        "+ 2 * sum(node.all_rows for node in tree)",
         "+ 0",
         "all rows: a repair of several steps has no room for its draws",
     ),
@@ -1533,6 +1533,48 @@ MUTANTS = [
         "return isinstance(X, InBatches) or is_dask(X)",
         'return hasattr(X, "make_batches") or is_dask(X)',
         "a frame with a column called make_batches passes for batches",
+    ),
+    (
+        "h1160",
+        "privacy/_budget/_division.py",
+        "found.setdefault(nested.argument_with(place, path), {})[place] = step",
+        'found.setdefault("", {})[place] = step',
+        "one budget: the parted models of a repair share what each could have",
+    ),
+    (
+        "h1161",
+        "privacy/_budget/_division.py",
+        "found.setdefault(nested.argument_with(place, path), {})[place] = step",
+        "found.setdefault(place, {})[place] = step",
+        "one budget: the steps of a parted model get the whole each",
+    ),
+    (
+        "h1162",
+        "privacy/_budget/_division.py",
+        "tuple(_tree(branch, shares, its, own) for branch in parted[path]),",
+        "tuple(_tree(branch, shares, delta, own) for branch in parted[path]),",
+        "one budget: parted models beside an encoder have all of delta",
+    ),
+    (
+        "h1163",
+        "privacy/_budget/_division.py",
+        "        for branch in node.parted:\n            yield list(_nodes(branch))",
+        "        for branch in node.parted[:1]:\n            yield list(_nodes(branch))",
+        "one budget: a parted model gets no more than a dearer one",
+    ),
+    (
+        "h1164",
+        "privacy/_budget/_division.py",
+        "others += [_events(branch, scales, n_rooms) for branch in node.parted]",
+        "others += [_events(branch, scales) for branch in node.parted]",
+        "one budget: no room for the draws of parted models beside other steps",
+    ),
+    (
+        "h1160b",
+        "privacy/_budget/_division.py",
+        "said.get(place, own_guarantee(one))",
+        "own_guarantee(one)",
+        "one budget: what is declared of a frozen model does not count",
     ),
     (
         "h1150",

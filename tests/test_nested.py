@@ -4,7 +4,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from fairpriv_sklearn._shared.nested import argument_of, is_inside, outermost, owners
+from fairpriv_sklearn._shared.nested import (
+    argument_of,
+    argument_with,
+    is_inside,
+    outermost,
+    owners,
+)
 
 
 def test_estimators_by_their_places():
@@ -38,6 +44,7 @@ def test_what_is_inside_what():
     assert argument_of("", "C") == "C" and argument_of("a__b", "C") == "a__b__C"
     places = ["a", "a__b", "ab", "c__a"]
     assert [p for p in places if is_inside(p, "a")] == ["a__b"]
+    assert argument_with("a__b__c", "") == "a" and argument_with("a__b__c", "a") == "b"
     assert [p for p in places if is_inside(p, "")] == places
     assert not is_inside("", "") and not is_inside("", "a")
     assert outermost(places) == ["a", "ab", "c__a"]

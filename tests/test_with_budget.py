@@ -49,6 +49,7 @@ from fairpriv_sklearn.postprocessing import (
 )
 from fairpriv_sklearn.preprocessing import DPTableEncoder
 from fairpriv_sklearn.privacy import (
+    PrivacyGuarantee,
     PrivacyLedger,
     expected_guarantee,
     privacy_report,
@@ -186,6 +187,90 @@ def test_steps_that_a_split_parts_get_the_whole():
     assert_allclose(with_budget(CASES["repair"](), 1.0).epsilon, 1.0, rtol=1e-3)
 
 
+BLIND = {"groups": ["a", "b"], "blind": True}
+MODELS = ["estimator", "group_estimator"]
+
+
+def blind_numbers(relation):
+    """The one that tells the groups has an encoder, and where it can draws batches."""
+    size = 20 if relation == "replace_one" else None
+    guess = make_pipeline(
+        DPTableEncoder(), classifier(batch_size=size, classes=["a", "b"])
+    )
+    return DPBarycenterRegressor(
+        regressor(), group_estimator=guess, target_bounds=(0, 1), **BLIND
+    )
+
+
+def blind_classes(relation):
+    """The one that is repaired has an encoder."""
+    told = {
+        "group_estimator": classifier(classes=["a", "b"]),
+        "classes": [0, 1],
+        **BLIND,
+    }
+    return DP2DPClassifier(pipeline(), max_iter=4, **told)
+
+
+def of_relation(model, relation):
+    steps = [k for k in model.get_params() if k.rpartition("__")[2] == "neighboring"]
+    return model.set_params(**dict.fromkeys(steps, relation))
+
+
+each_relation = pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+each_repair = pytest.mark.parametrize("repair", [blind_numbers, blind_classes])
+each_total = pytest.mark.parametrize("epsilon, delta", [(0.3, 1e-5), (4.0, 1e-8)])
+
+
+@each_relation
+@each_repair
+@each_total
+def test_both_models_of_a_parted_repair_get_the_whole(repair, relation, epsilon, delta):
+    """The draws give a record to one of them: as if each were alone."""
+    model = of_relation(repair(relation), relation)
+    chosen = with_budget(model, epsilon, delta)
+    for name in MODELS:
+        alone = with_budget(getattr(model, name), epsilon, delta)
+        for place in private_steps(alone):
+            for argument in (f"{place}__epsilon", f"{place}__delta"):
+                argument = argument.removeprefix("__")
+                found, wanted = (
+                    one.get_params()[argument] for one in (getattr(chosen, name), alone)
+                )
+                assert_allclose(found, wanted, rtol=1e-5)
+    X, y, groups = table(600)
+    chosen.fit(X[["age", "income"]], y, sensitive_features=groups)
+    guarantee = privacy_report(chosen).guarantee
+    assert guarantee.delta <= delta * (1 + 1e-12)
+    assert 0.999 * epsilon <= guarantee.epsilon_at(delta) <= epsilon
+    for name in MODELS:  # by what was released
+        spent = privacy_report(getattr(chosen, f"{name}_")).guarantee
+        assert 0.7 * epsilon < spent.epsilon_at(delta) <= epsilon
+
+
+@each_relation
+@each_repair
+@each_total
+def test_a_parted_repair_of_two_models_beside_an_encoder(
+    repair, relation, epsilon, delta
+):
+    """No total, expected, reserved or spent, is above the one that was asked for."""
+    ledger = PrivacyLedger(epsilon, delta)
+    model = repair(relation).set_params(ledger=ledger)
+    model = of_relation(make_pipeline(DPTableEncoder(ledger=ledger), model), relation)
+    model = with_budget(model, epsilon, delta)
+    assert expected_guarantee(model).epsilon_at(delta) <= epsilon
+    X, y, groups = table(600)
+    model.fit(X[["age", "income"]], y, sensitive_features=groups)
+    assert 0.999 * epsilon <= ledger.total().epsilon <= epsilon
+    encoder, repaired = (privacy_report(model[0]).guarantee, model[1])
+    for name in MODELS:
+        spent = privacy_report(getattr(repaired, f"{name}_")).guarantee
+        both = encoder.compose(spent)
+        assert both.delta <= delta * (1 + 1e-12)
+        assert both.epsilon_at(delta) <= epsilon
+
+
 @pytest.mark.parametrize("weights", [(1.0, 0.0), (0.7, 0.7), (0.3, 0.95)])
 @pytest.mark.parametrize("epsilon", [0.05, 1.0, 30.0])
 def test_fewer_draws_than_expected_cost_no_more(epsilon, weights):
@@ -313,6 +398,29 @@ def test_what_made_many_draws_leaves_room_for_what_makes_few(said):
         )
     model = with_budget(model, 0.2, 2e-5).fit(X, y, sensitive_features=groups)
     assert 0.199 < model.privacy_.epsilon_at(2e-5) <= 0.2
+
+
+@pytest.mark.parametrize("place", ["estimator", "group_estimator"])
+@pytest.mark.parametrize("kind", ["ours", "other"])
+def test_what_is_declared_of_a_frozen_model_counts(place, kind):
+    """In place of what it says of itself; nothing of it counted if it says nothing."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(200, 2))
+    y, group = (X.T > 0).astype(int)
+    ours = classifier(epsilon=0.1, random_state=0)
+    frozen = FrozenEstimator(ours if kind == "ours" else LogisticRegression())
+    frozen.estimator.fit(X, y if place == "estimator" else group)
+    told = {"classes": [0, 1], "groups": [0, 1], "max_iter": 2, "blind": True}
+    models = {name: classifier() for name in MODELS} | {place: frozen}
+    said = "base_guarantee" if place == "estimator" else "group_guarantee"
+    repair = DP2DPClassifier(**models, **told)
+    cost = PrivacyGuarantee(0.5, 1e-6, "replace_one", "told")
+    model = with_budget(repair.set_params(**{said: cost}), 1.0, 1e-5)
+    model.fit(X, y, sensitive_features=group)
+    assert 0.999 <= model.privacy_.epsilon_at(1e-5) <= 1.0
+    assert model.epsilon < 0.6
+    public = with_budget(repair.set_params(**{said: "public"}), 1.0, 1e-5)
+    assert_allclose(public.epsilon, 1.0, rtol=1e-5)
 
 
 def test_no_noise():

@@ -2,9 +2,9 @@
 
 By default a random split gives some rows to the model, some to the model of the group
 of a blind repair, and the rest calibrate: each phase may spend the whole budget, on a
-part of the rows. With ``calibration_size="all"`` each phase reads all rows, and
-`with_budget` divides the budget. Everything is private at a total of (epsilon, 1e-5)
-here, models included.
+part of the rows. With ``calibration_size="all"`` each phase reads all rows, and shares
+the budget. `with_budget` knows which. Everything is private at a total of
+(epsilon, 1e-5) here, models included.
 
 Shares of the budget are the defaults of `with_budget`: twice as much for the model as
 for the repair and for the model of the group, and three times as much for a repair of a
@@ -45,14 +45,6 @@ DELTA = 1e-5
 SPLIT, ALL = {}, {"calibration_size": "all"}
 
 
-def at_total(model, epsilon):
-    """A private model at one total: parted, each of its phases costs no more."""
-    if model.calibration_size == "all":
-        return with_budget(model, epsilon, DELTA)
-    ours = [k for k in model.get_params() if k.rpartition("__")[2] == "epsilon"]
-    return model.set_params(**dict.fromkeys(ours, epsilon))
-
-
 def parts(n_rows, seed, most, test=0.25):
     order = np.random.default_rng(seed).permutation(n_rows)
     train, test = np.split(order, [int((1 - test) * n_rows)])
@@ -69,20 +61,19 @@ def classes_once(how, seed, *, table, n_rows, epsilon, constraint, blind):
     _, X, y, group, groups, norm = table
     train, test = parts(len(y), seed, n_rows)
     told = {"group_estimator": logistic(norm, groups, seed + 1)} if blind else {}
-    model = at_total(
-        DP2DPClassifier(
-            logistic(norm, [0, 1], seed),
-            constraint=constraint,
-            max_iter=30 if constraint == "demographic_parity" else 60,
-            classes=[0, 1],
-            groups=groups,
-            blind=blind,
-            random_state=seed,
-            **told,
-            **how,
-        ),
-        epsilon,
-    ).fit(X[train], y[train], sensitive_features=group[train])
+    model = DP2DPClassifier(
+        logistic(norm, [0, 1], seed),
+        constraint=constraint,
+        max_iter=30 if constraint == "demographic_parity" else 60,
+        classes=[0, 1],
+        groups=groups,
+        blind=blind,
+        random_state=seed,
+        **told,
+        **how,
+    )
+    model = with_budget(model, epsilon, DELTA)
+    model.fit(X[train], y[train], sensitive_features=group[train])
     given = {} if blind else {"sensitive_features": group[test]}
     answers = [model.estimator_.predict(X[test]), model.predict(X[test], **given)]
     assert model.privacy_.epsilon_at(DELTA) <= epsilon
@@ -105,7 +96,6 @@ def numbers_once(how, seed, *, table, n_rows, epsilon, blind):
     )
     model = DPBarycenterRegressor(
         base,
-        epsilon=epsilon,
         target_bounds=bounds,
         groups=groups,
         blind=blind,
@@ -113,7 +103,7 @@ def numbers_once(how, seed, *, table, n_rows, epsilon, blind):
         random_state=seed,
         **how,
     )
-    model = at_total(model, epsilon)
+    model = with_budget(model, epsilon, DELTA)
     model.fit(X[train], y[train], sensitive_features=group[train])
     given = {} if blind else {"sensitive_features": group[test]}
     answers = [model.estimator_.predict(X[test]), model.predict(X[test], **given)]

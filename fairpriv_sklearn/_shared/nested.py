@@ -24,6 +24,11 @@ def argument_of(place: str, name: str) -> str:
     return f"{place}__{name}" if place else name
 
 
+def argument_with(place: str, outer: str) -> str:
+    """The argument, of the estimator at the outer place, that holds what is inside."""
+    return place.removeprefix(argument_of(outer, "")).partition("__")[0]
+
+
 def is_inside(place: str, outer: str) -> bool:
     """Whether one place is inside another one."""
     return place != outer and place.startswith(argument_of(outer, ""))

@@ -253,10 +253,8 @@ def _compose(steps: dict) -> bool:
     for path in steps:
         around = [other for other in steps if nested.is_inside(path, other)]
         outer = max(around, key=len, default=None)
-        argument = None
-        if outer is not None:
-            argument = path.removeprefix(nested.argument_of(outer, "")).split("__")[0]
-        places.append((outer, argument))
+        inner = outer is not None
+        places.append((outer, nested.argument_with(path, outer) if inner else None))
     return len(set(places)) < len(places) or _read_all_rows(steps)
 
 

@@ -132,7 +132,7 @@ class Repair(RowPureMixin, AttributeAwareMixin, DPEstimator):
             raise ValueError(
                 f"{type(self).__name__} is blind and no part of it has a delta, which "
                 "its default model of the groups needs: give it a group_estimator, "
-                "which gets its part of the budget."
+                "which gets the budget with its delta."
             )
 
     def _check_blind(self) -> None:

@@ -21,7 +21,7 @@ from ...accounting import (
     calibrate_gaussian,
     compose_epsilon,
 )
-from .._foreign import is_diffprivlibs
+from .._foreign import epsilon_factor, is_diffprivlibs
 from .._guarantee import PrivacyGuarantee, own_events
 
 # Noisy numbers of one step, at most, whose sampler errs a little: of linear models,
@@ -47,33 +47,32 @@ def private_steps(estimator) -> dict:
     found = nested.owners(
         estimator, lambda one: isinstance(one, FrozenEstimator) or is_search(one)
     )
-    declared = [
+    priced = [
         nested.argument_of(path, argument)
         for path, owner in found.items()
-        for argument in _declared(owner)
+        for argument in declared(owner)
     ]
     return {
         path: owner
         for path, owner in found.items()
         if has_budget(owner)
-        and path not in declared
-        and not any(nested.is_inside(path, one) for one in declared)
+        and path not in priced
+        and not any(nested.is_inside(path, one) for one in priced)
     }
 
 
-def _declared(estimator) -> list[str]:
-    """Arguments, of models that this one wraps, for which a guarantee is declared."""
-    return [
-        k for k, name in _SAID.items() if getattr(estimator, name, None) is not None
-    ]
+def declared(step) -> dict:
+    """What is declared of the models that a step wraps, by the argument."""
+    said = {model: getattr(step, name, None) for model, name in _SAID.items()}
+    return {model: told for model, told in said.items() if told is not None}
 
 
 def declared_events(step) -> tuple[tuple[PrivacyEvent, ...], ...]:
     """What is declared of each model that a repair fits; frozen ones count apart."""
     return tuple(
         own_events(told)
-        for model, name in _SAID.items()
-        if isinstance(told := getattr(step, name, None), PrivacyGuarantee)
+        for model, told in declared(step).items()
+        if isinstance(told, PrivacyGuarantee)
         and not isinstance(getattr(step, model), FrozenEstimator)
     )
 
@@ -134,7 +133,7 @@ def kind_of(step) -> str:
     return "gaussian" if hasattr(step, "_unfit") else "declared"
 
 
-def n_draws_of(step) -> int:
+def _n_draws(step) -> int:
     """How many noisy numbers a step may draw."""
     arguments = step.get_params(deep=False)
     hidden, n_steps = (arguments.get(k) for k in ("hidden_layer_sizes", "max_iter"))
@@ -150,33 +149,46 @@ def n_draws_of(step) -> int:
     return int(n_steps) * sum(a * b for a, b in pairwise(widths))
 
 
-def _mu(kind: str, epsilon: float, delta: float, n_draws: int) -> float:
-    """Gaussian parameter of a step of this kind, keys that it may show beside."""
-    failure = delta * KEY_SHARE if kind == "encoder" else 0.0
-    return calibrate_gaussian(epsilon, delta, n_draws=n_draws, failure=failure)
-
-
 @dataclass(frozen=True)
-class Leaf:
-    """A step with its weight, the root of its share of the squared parameter."""
+class Cost:
+    """What a step costs by its Gaussian parameter, or the like, and its delta."""
 
-    path: str
     kind: str
-    weight: float
-    delta: float = 0.0
-    n_draws: int = _FEW_DRAWS
-    or_pure: bool = False
-    delta_share: float = 1.0
-    factor: float = 1.0
-    all_rows: bool = False
+    delta: float
+    n_draws: int
+    or_pure: bool
+    factor: float
 
     def epsilon(self, mu: float) -> float:
-        """The epsilon at which the step has this Gaussian parameter, or its like."""
+        """The epsilon at which the step has this parameter."""
         if self.kind == "pure":
             return mu / self.factor
         return compose_epsilon(
             (GaussianEvent(mu, self.n_draws), *self._shown), self.delta
         )
+
+    def mu(self, epsilon: float) -> float:
+        """Gaussian parameter of this epsilon, keys that the step may show beside."""
+        failure = self.delta * KEY_SHARE if self._shown else 0.0
+        return calibrate_gaussian(
+            epsilon, self.delta, n_draws=self.n_draws, failure=failure
+        )
+
+    def events(self, mu: float) -> tuple[PrivacyEvent, ...]:
+        """What the accounting composes."""
+        if self.kind == "pure":
+            return (PureEvent(mu),)
+        if self.kind == "declared":
+            return (DeclaredEvent(self.epsilon(mu), self.delta),)
+        return self.released(mu, self.epsilon(mu))
+
+    def released(self, mu: float, epsilon: float) -> tuple[PrivacyEvent, ...]:
+        """Gaussian noise of this parameter, and what else this epsilon may tell."""
+        events = (GaussianEvent(self._bought(mu), self.n_draws), *self._shown)
+        if not self.or_pure:
+            return events
+        # Or a constant in their place: the number of records decides.
+        return (MaximumEvent(events, (PureEvent(CONSTANT_SHARE * epsilon),)),)
 
     @property
     def _shown(self) -> tuple[PrivacyEvent, ...]:
@@ -188,20 +200,16 @@ class Leaf:
     def _bought(self, mu: float) -> float:
         """What a fit makes of this parameter's epsilon: more, of next to nothing."""
         try:
-            return max(mu, _mu(self.kind, self.epsilon(mu), self.delta, self.n_draws))
+            return max(mu, self.mu(self.epsilon(mu)))
         except ValueError:
             return mu  # the fit refuses it
 
-    def events(self, mu: float) -> tuple[PrivacyEvent, ...]:
-        """What the accounting composes."""
-        if self.kind == "pure":
-            return (PureEvent(mu),)
-        if self.kind == "declared":
-            return (DeclaredEvent(self.epsilon(mu), self.delta),)
-        gaussian = GaussianEvent(self._bought(mu), self.n_draws)
-        if self.or_pure:
-            return _or_constant((gaussian,), self.epsilon(mu))
-        return (gaussian, *self._shown)
+
+def cost_of(step, delta: float) -> Cost:
+    """What a step costs with this delta, if its kind has one."""
+    kind = kind_of(step)
+    at = 0.0 if kind == "pure" else delta
+    return Cost(kind, at, _n_draws(step), or_pure(step), epsilon_factor(step))
 
 
 def step_events(step) -> tuple[PrivacyEvent, ...]:
@@ -215,15 +223,8 @@ def step_events(step) -> tuple[PrivacyEvent, ...]:
         return (PureEvent(epsilon),)
     if kind == "declared" or math.isinf(epsilon):
         return (DeclaredEvent(epsilon, step.delta),)
-    n_draws = n_draws_of(step)
-    mu = _mu(kind, epsilon, step.delta, n_draws)
-    events = Leaf("", kind, 1.0, step.delta, n_draws).events(mu)
-    return _or_constant(events, epsilon) if or_pure(step) else events
-
-
-def _or_constant(events, epsilon: float) -> tuple[PrivacyEvent, ...]:
-    """These events or a constant in their place: the number of records decides."""
-    return (MaximumEvent(events, (PureEvent(CONSTANT_SHARE * epsilon),)),)
+    cost = cost_of(step, step.delta)
+    return cost.released(cost.mu(epsilon), epsilon)
 
 
 def with_room(events) -> tuple[PrivacyEvent, ...]:

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from sklearn.frozen import FrozenEstimator
 
 from ..._shared import nested
 from ..._shared.arguments import number
 from ...accounting import MaximumEvent, PrivacyEvent, compose_epsilon
-from .._foreign import epsilon_factor
-from .._guarantee import own_events
+from .._guarantee import PrivacyGuarantee, own_events
 from .._steps import own_guarantee
 from ._costs import (
-    Leaf,
+    Cost,
+    cost_of,
+    declared,
     declared_events,
-    is_search,
     kind_of,
-    n_draws_of,
-    or_pure,
     private_steps,
     reads_all_rows,
     with_room,
@@ -69,27 +67,26 @@ def budget_of_steps(estimator, epsilon, delta, shares=None) -> dict:
     relations = {getattr(s, "neighboring", "replace_one") for s in steps.values()}
     if len(relations) > 1:
         raise ValueError("All private steps need the same `neighboring`.")
-    tree = _tree(steps, shares or {})
+    tree = _tree(steps, shares or {}, delta)
+    nodes = list(_nodes(tree))
+    if math.isinf(epsilon):
+        return {node.path: (math.inf, node.cost.delta) for node in nodes}
     # What they stand in adds them up with others, as often as there are repairs.
     fixed = _with_rooms(frozen_events(estimator), 1 + 2 * len(steps))
-    leaves = _with_deltas(tree, delta)
-    scales = dict.fromkeys(leaves, 1.0)
+    scales = {node.path: 1.0 for node in nodes}
 
     def total(scales) -> float:
-        events = _events(tree, scales, leaves, 2 * bool(fixed))
+        events = _events(tree, scales, 2 * bool(fixed))
         return compose_epsilon((*fixed, *events), delta)
 
-    if math.isinf(epsilon):
-        return {path: (math.inf, leaf.delta) for path, leaf in leaves.items()}
-    goal = epsilon * _AIM
     # All steps first; then those that a random split parts from dearer ones.
-    for group in (list(leaves), *_parted(leaves)):
-        factor = _largest_factor(group, scales, total, goal)
-        for path in group:
-            scales[path] *= factor
+    for group in (nodes, *_parted(tree)):
+        paths = [node.path for node in group]
+        factor = _largest_factor(paths, scales, total, epsilon * _AIM)
+        scales |= {path: scales[path] * factor for path in paths}
     return {
-        path: (leaf.epsilon(scales[path] * leaf.weight), leaf.delta)
-        for path, leaf in leaves.items()
+        node.path: (node.cost.epsilon(scales[node.path] * node.weight), node.cost.delta)
+        for node in nodes
     }
 
 
@@ -125,20 +122,66 @@ def _largest_factor(group, scales, total, goal) -> float:
 
 @dataclass(frozen=True)
 class _Node:
-    """A step and, on other rows, the steps inside it."""
+    """A step with its weight, the root of its share of the squared parameter.
 
-    leaf: Leaf
-    inner: tuple[_Node, ...] = ()
-    declared: tuple[tuple[PrivacyEvent, ...], ...] = ()
+    With it what it wraps: declared models, and other steps if they have other rows than
+    itself, those in each of its arguments rows of their own.
+    """
+
+    path: str
+    cost: Cost
+    weight: float
+    all_rows: bool
+    declared: tuple[tuple[PrivacyEvent, ...], ...]
+    parted: tuple[tuple[_Node, ...], ...]
 
 
-def _tree(steps: dict, shares: Mapping, outer: str | None = None, weight=1.0) -> tuple:
-    """Steps side by side divide the square of `weight`; those inside get all of it."""
-    inside = [p for p in steps if outer is None or nested.is_inside(p, outer)]
-    level = nested.outermost(inside)
+def _tree(steps: dict, shares: Mapping, delta: float, weight: float = 1.0) -> tuple:
+    """Steps side by side divide delta and the square of `weight`; parted ones do not.
+
+    A step of a small share gets little of delta: with much, its noise would be that of
+    an epsilon of next to nothing, and less than its share allows.
+    """
+    level = nested.outermost(steps)
     for path in level:  # grows: what reads the same rows stands beside it
         if reads_all_rows(steps[path]):
             level += nested.outermost([p for p in steps if nested.is_inside(p, path)])
+    squares = _divided(level, steps, shares)
+    parted = {p: _by_argument(p, steps) for p in level}
+    counted = {}
+    for path in level:
+        inner = [step for branch in parted[path] for step in branch.values()]
+        if any(kind_of(step) != "pure" for step in (steps[path], *inner)):
+            counted[path] = min(1.0, squares[path] / _ENCODER_SHARE)
+    sum_of_all = math.fsum(counted.values())
+    nodes = []
+    for path in level:
+        step, own = steps[path], weight * math.sqrt(squares[path])
+        its = delta * counted[path] / sum_of_all if path in counted else 0.0
+        nodes.append(
+            _Node(
+                path,
+                cost_of(step, its),
+                own,
+                reads_all_rows(step),
+                declared_events(step),
+                tuple(_tree(branch, shares, its, own) for branch in parted[path]),
+            )
+        )
+    return tuple(nodes)
+
+
+def _by_argument(path: str, steps: dict) -> list[dict]:
+    """The steps inside one on rows of their own: those of each of its arguments."""
+    found: dict = {}
+    for place, step in steps.items():
+        if nested.is_inside(place, path) and not reads_all_rows(steps[path]):
+            found.setdefault(nested.argument_with(place, path), {})[place] = step
+    return list(found.values())
+
+
+def _divided(level: list[str], steps: dict, shares: Mapping) -> dict[str, float]:
+    """Shares of the squared parameter of steps side by side, which add up to 1."""
     given = {p: float(shares[p]) for p in level if p in shares}
     others = [p for p in level if p not in shares]
     left = 1.0 - math.fsum(given.values())
@@ -147,41 +190,18 @@ def _tree(steps: dict, shares: Mapping, outer: str | None = None, weight=1.0) ->
             "shares of steps that compose add up to 1 or more, and leave nothing for "
             f"{others}."
         )
-    encoders = [p for p in others if kind_of(steps[p]) == "encoder"]
-    parts = {p: _encoder_share(steps[p]) for p in encoders}
-    plain = [p for p in others if p not in parts]
-    rest = 1.0 - math.fsum(parts.values())
-    wanted = {p: _weight(p, steps) for p in plain}
-    for p in plain:
-        parts[p] = max(rest, _ENCODER_SHARE) * wanted[p] / sum(wanted.values())
+    parts = {
+        p: _encoder_share(steps[p]) for p in others if kind_of(steps[p]) == "encoder"
+    }
+    plain = {p: _weight(p, steps) for p in others if p not in parts}
+    rest = max(1.0 - math.fsum(parts.values()), _ENCODER_SHARE)
+    parts |= {p: rest * wanted / sum(plain.values()) for p, wanted in plain.items()}
     scale = math.fsum(parts.values())
     given |= {p: left * part / scale for p, part in parts.items()}
     sum_of_all = math.fsum(given.values())
-    if level and not sum_of_all > 0:
+    if not sum_of_all > 0:
         raise ValueError("shares must not all be 0.")
-    nodes = []
-    for path in level:
-        share = max(given[path] / sum_of_all, 1e-12)
-        own = weight * math.sqrt(share)
-        step = steps[path]
-        is_whole = is_search(step) or reads_all_rows(step)
-        nodes.append(
-            _Node(
-                Leaf(
-                    path,
-                    kind_of(step),
-                    own,
-                    n_draws=n_draws_of(step),
-                    or_pure=or_pure(step),
-                    delta_share=min(1.0, share / _ENCODER_SHARE),
-                    factor=epsilon_factor(step),
-                    all_rows=reads_all_rows(step),
-                ),
-                () if is_whole else _tree(steps, shares, path, own),
-                declared_events(step),
-            )
-        )
-    return tuple(nodes)
+    return {p: max(share / sum_of_all, 1e-12) for p, share in given.items()}
 
 
 def _weight(path: str, steps: dict) -> int:
@@ -205,40 +225,34 @@ def _encoder_share(step) -> float:
     return _SPARE_SHARE if is_told else _ENCODER_SHARE
 
 
-def _with_deltas(tree, delta: float) -> dict[str, Leaf]:
-    """The steps by place, with deltas that add up to the total.
-
-    A step of a small share gets little: with much, its noise would be that of an
-    epsilon of next to nothing, and less than its share allows.
-    """
-    counted = [node for node in tree if _has_delta(node)]
-    shares = math.fsum(node.leaf.delta_share for node in counted)
-    leaves = {}
+def _nodes(tree) -> Iterator[_Node]:
+    """All steps of a tree."""
     for node in tree:
-        leaf = node.leaf
-        own = delta * leaf.delta_share / shares if node in counted else 0.0
-        at = 0.0 if leaf.kind == "pure" else own
-        leaves[leaf.path] = replace(leaf, delta=at)
-        leaves |= _with_deltas(node.inner, own)
-    return leaves
+        yield node
+        for branch in node.parted:
+            yield from _nodes(branch)
 
 
-def _has_delta(node: _Node) -> bool:
-    return node.leaf.kind != "pure" or any(map(_has_delta, node.inner))
+def _parted(tree) -> Iterator[list[_Node]]:
+    """Groups of steps on rows of their own, which may be raised by themselves."""
+    for node in _nodes(tree):
+        if node.parted:
+            yield [node]
+        for branch in node.parted:
+            yield list(_nodes(branch))
 
 
-def _events(tree, scales, leaves, n_rooms=0) -> tuple[PrivacyEvent, ...]:
+def _events(tree, scales, n_rooms=0) -> tuple[PrivacyEvent, ...]:
     events: tuple = ()
     # Of steps side by side once, of each repair on all rows twice: see `expected_of`.
-    n_rooms += (len(tree) > 1) + 2 * sum(node.leaf.all_rows for node in tree)
+    n_rooms += (len(tree) > 1) + 2 * sum(node.all_rows for node in tree)
     for node in tree:
-        leaf = leaves[node.leaf.path]
-        own = _with_rooms(leaf.events(leaf.weight * scales[leaf.path]), n_rooms)
+        own = node.cost.events(node.weight * scales[node.path])
+        own = _with_rooms(own, n_rooms)
         others = [_with_rooms(told, n_rooms) for told in node.declared]
-        if node.inner:
-            others.append(_events(node.inner, scales, leaves, n_rooms))
+        others += [_events(branch, scales, n_rooms) for branch in node.parted]
         for other in others:
-            own = own + other if leaf.all_rows else (MaximumEvent(own, other),)
+            own = own + other if node.all_rows else (MaximumEvent(own, other),)
         events += own
     return events
 
@@ -249,28 +263,15 @@ def _with_rooms(events, n_rooms: int) -> tuple[PrivacyEvent, ...]:
     return tuple(events)
 
 
-def _parted(leaves: dict[str, Leaf]) -> list[list[str]]:
-    """Groups of steps on rows of their own, which may be raised by themselves."""
-    groups, places = [], [p for p, leaf in leaves.items() if not leaf.all_rows]
-    for place in places:
-        inner = [other for other in leaves if nested.is_inside(other, place)]
-        if inner:
-            groups += [[place], inner]
-    return groups
-
-
 def frozen_events(estimator) -> tuple[PrivacyEvent, ...]:
-    """What frozen parts cost when they were fitted."""
-    found = nested.owners(estimator).values()
-    frozen = [one for one in found if isinstance(one, FrozenEstimator)]
-    public = [
-        one.estimator
-        for one in found
-        if isinstance(getattr(one, "base_guarantee", None), str)
-    ]
-    events: tuple = ()
-    for one in frozen:
-        guarantee = own_guarantee(one)
-        if guarantee is not None and not any(one is other for other in public):
-            events += tuple(own_events(guarantee))
-    return events
+    """What frozen parts cost when they were fitted, as is declared or as they say."""
+    found = nested.owners(estimator)
+    said = {
+        nested.argument_of(place, argument): told
+        for place, owner in found.items()
+        for argument, told in declared(owner).items()
+    }
+    frozen = {p: one for p, one in found.items() if isinstance(one, FrozenEstimator)}
+    costs = (said.get(place, own_guarantee(one)) for place, one in frozen.items())
+    told = [cost for cost in costs if isinstance(cost, PrivacyGuarantee)]
+    return tuple(event for one in told for event in own_events(one))

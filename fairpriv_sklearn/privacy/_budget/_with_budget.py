@@ -32,8 +32,8 @@ def with_budget(estimator, epsilon, delta=1e-5, *, shares=None) -> Any:
 
     for steps that compose, with :math:`\mu` the largest Gaussian-DP parameter for which
     the exact composition is at most (epsilon, delta). Steps that a random split parts,
-    such as a post-processor and the model it wraps, each get the whole; with
-    ``calibration_size="all"`` they compose.
+    such as a post-processor, the model that it wraps and, if it is blind, that of the
+    groups, each get the whole; with ``calibration_size="all"`` they compose.
 
     .. rubric:: Privacy
 
@@ -69,8 +69,8 @@ def with_budget(estimator, epsilon, delta=1e-5, *, shares=None) -> Any:
         tenth, next to nothing with ``ranks="uniform"`` and a code book that declares
         all columns that it names, the others the same each; with
         ``calibration_size="all"`` the model that is repaired twice as much, and a
-        repair of a pure epsilon three times. If it names all, they are taken relative
-        to their sum.
+        repair of a pure epsilon three times. If it names all of those that compose,
+        they are taken relative to their sum.
 
     Returns
     -------
