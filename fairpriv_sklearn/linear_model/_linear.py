@@ -20,7 +20,7 @@ from .._shared.domain import domain, refuse_dates
 from .._shared.sklearn import Interval, StrOptions, fit_context
 from .._training._bounded import BOUNDED_CONSTRAINTS, BoundedLinearMixin
 from .._training._constant import TargetTotals, constant_plan, released_constant
-from .._training._counts import Count, asked_again
+from .._training._counts import asked_again, public_sizes
 from .._training._target import (
     TARGET_BINS,
     TARGET_SHARE,
@@ -349,10 +349,9 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             constant={MeanResidual.name: 1} if self.fit_intercept else None,
         )
         wall = open_wall(self, plan.lines, facts=facts, noise=noise)
-        n_records = rows.n_rows
-        if counted:
-            least = max(1.0, 2 * wall.scale(Count()))
-            n_records = max(least, float(wall.release(Count(), rows)[0]))
+        n_records = public_sizes(
+            wall, rows, (1, 1), n_counts=int(counted), min_group_size=None
+        ).n_records
         rows, scaling = learn_ranges(wall, rows, scaling, ranges, n_records)
         center, width, square, start, outside = 0.0, 1.0, USUAL_SQUARE, 0.0, 0.0
         sampling = USUAL_SQUARE  # of which fits see some by chance
