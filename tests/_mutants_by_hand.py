@@ -3375,6 +3375,13 @@ MUTANTS = [
         'lines += [f"  {printable(text, 200)}." for text in summary(study)]',
         "of many columns the reason is cut on the terminal",
     ),
+    (
+        "h1182",
+        "preprocessing/_text_cells.py",
+        'return sign * float(f"{digits}e{int(exponent or 0) + power}")',
+        "return sign * float(text) * 10.0**power",
+        "a share of one decimal is no number of three",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

@@ -8,6 +8,7 @@ import sys
 import threading
 import zipfile
 from datetime import datetime
+from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -446,6 +447,19 @@ def test_whole_groups_with_a_decimal_comma_are_whole(tmp_path, groups, book):
 )
 def test_thousands_and_codes_are_no_whole_numbers(cell, key):
     assert label_key(cell) == key
+
+
+@pytest.mark.parametrize(("mark", "of"), [("%", "1/100"), ("k", "1000"), ("M", "1e6")])
+def test_a_share_or_thousands_are_the_nearest_number(mark, of):
+    """12.3% was .12300000000000001: no number of three decimals, nor that of 0.123."""
+    for i in range(0, 10_000, 7):
+        for text in (f"{i / 10:.1f}", f"{i / 1000:.3f}", f"{i}", f"{i}e-2"):
+            exact = float(Fraction(text) * Fraction(of))
+            assert _text_cells.number(f"{text}{mark}") == exact, text
+            assert _text_cells.number(f"(${text} {mark})") == -exact, text
+            if "e" not in text:
+                comma = text.replace(".", ",")
+                assert _text_cells.number(f"{comma} {mark}", ",") == exact, text
 
 
 @pytest.mark.parametrize("form", _text_cells._NAMED_DATES)

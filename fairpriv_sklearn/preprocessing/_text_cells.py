@@ -22,7 +22,7 @@ _CURRENCIES = (
 _MONEY = re.compile(rf"(?:{_CURRENCIES})", re.IGNORECASE)
 _SPACES = dict.fromkeys(map(ord, "\u00a0\u2007\u2009\u202f\u2002\u2003\ufeff"), " ")
 _SIGNS = dict.fromkeys(map(ord, "\u2212\u2012\u2013\ufe63\uff0d"), "-")
-_FACTORS = {"%": 0.01, "k": 1e3, "K": 1e3, "M": 1e6}
+_POWERS = {"%": -2, "k": 3, "K": 3, "M": 6}  # of ten
 
 _EXPONENT = r"(?:[eE][+-]?\d{1,3})?"
 _PLAIN = re.compile(rf"[+-]?(?:\d+\.?\d*|\.\d+){_EXPONENT}")
@@ -60,7 +60,7 @@ def number(text: str, decimal: str = ".") -> float | None:
     sign = 1.0
     if text.startswith("(") and text.endswith(")"):
         text, sign = text[1:-1].strip(), -1.0
-    text, factor = _without_marks(text)
+    text, power = _without_marks(text)
     if len(text) > 1 and text.endswith("-"):
         text, sign = text[:-1].strip(), -sign
     if text[:1] in "+-" and text[1:2] == " ":
@@ -74,24 +74,26 @@ def number(text: str, decimal: str = ".") -> float | None:
         text = text.replace(",", ".")
     if not _PLAIN.fullmatch(text):
         return None
-    return sign * float(text) * factor
+    # Rounded once: as floats, 12.3 times .01 is not 0.123, which has three decimals.
+    digits, _, exponent = text.lower().partition("e")
+    return sign * float(f"{digits}e{int(exponent or 0) + power}")
 
 
-def _without_marks(text: str) -> tuple[str, float]:
-    """The text without one currency and one factor, and the factor."""
-    factor = 1.0
+def _without_marks(text: str) -> tuple[str, int]:
+    """The text without one currency and one factor, and its power of ten."""
+    power = 0
     stripped = _MONEY.sub("", text, count=1).strip()
     if stripped != text:
         sign = text[0] if text[:1] in "+-" and stripped[:1] not in "+-" else ""
         text = sign + stripped
     if (
         len(text) > 1
-        and text[-1] in _FACTORS
+        and text[-1] in _POWERS
         and (text[-2].isdigit() or text[-2] in " .")
     ):
-        factor = _FACTORS[text[-1]]
+        power = _POWERS[text[-1]]
         text = text[:-1].strip()
-    return text, factor
+    return text, power
 
 
 def cell_number(value, decimal: str = ".") -> float | None:
