@@ -1425,9 +1425,23 @@ MUTANTS = [
     (
         "h1151",
         "postprocessing/_phases.py",
-        "self._refuse_memories([model for model in bare if not model.frozen])",
-        "pass",
+        'if meta.calibration_size == "all" and not (frozen or covered):',
+        "if False:",
         "all rows: a model that remembers them is repaired on them",
+    ),
+    (
+        "h1178",
+        "postprocessing/_repair.py",
+        'check_cost(self, "estimator", self.estimator, self.base_guarantee)',
+        "pass",
+        "what a repair cannot wrap is found out behind an encoder that has spent",
+    ),
+    (
+        "h1179",
+        "postprocessing/_repair.py",
+        'refuse_other_labels("group_estimator", given, labels.tolist())',
+        "pass",
+        "so are labels of a model of the groups",
     ),
     (
         "h1177",

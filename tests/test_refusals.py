@@ -695,6 +695,19 @@ def test_what_needs_groups_deep_inside_is_asked_first():
     accepted(decisions(search(fair, {"fairness_weight": [0.0]})))
 
 
+def test_what_would_hear_no_groups_at_prediction_is_asked_first():
+    """Where routing is on its fit is handed them by what hands none on later."""
+    aware, said = decisions(logistic(), max_iter=2), "at prediction, where what stands"
+    threshold = FixedThresholdClassifier(aware, threshold=0.5)
+    blind = {"blind": True, "group_estimator": logistic()}
+    with config_context(enable_metadata_routing=True):
+        for repair in (decisions(threshold), decisions(aware, **blind)):
+            refused(repair, said)
+        refused(search(threshold), said)
+        accepted(decisions(aware))
+        accepted(decisions(clone(aware).set_params(**blind), **blind))
+
+
 # --- a pipeline of one budget --------------------------------------------------------
 
 FAIR = DPWassersteinLogisticRegression(
@@ -786,6 +799,45 @@ def test_a_pipeline_of_one_budget_asks_all_steps_for_their_arguments():
     pipeline[-1].set_params(C=-1.0)
     with pytest.raises(ValueError, match="'C' parameter"):
         pipeline.fit(X, Y, dpwassersteinlogisticregression__sensitive_features=GROUP)
+    assert ledger.spends() == []
+
+
+TOLD = PrivacyGuarantee(0.5, 0.0, "add_remove", "told")
+TREE = DecisionTreeClassifier()
+
+
+@pytest.mark.filterwarnings("ignore::fairpriv_sklearn.privacy.PrivacyLeakWarning")
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ((TREE, {"calibration_size": "all"}), "not all of estimator is private"),
+        (
+            (logistic(), {"calibration_size": "all", "group_estimator": TREE}),
+            "not all of group_estimator is private",
+        ),
+        ((TREE, {"base_guarantee": TOLD}), "same neighboring"),
+        (
+            (logistic(), {"group_estimator": logistic(classes=["x", "y"])}),
+            "group_estimator knows a class",
+        ),
+        (
+            (logistic(), {"group_estimator": FrozenEstimator(FITTED)}),
+            "group_estimator knows a class",
+        ),
+        ((FrozenEstimator(LogisticRegression().fit(X, Y + 7)), {}), "knows a class"),
+        ((FrozenEstimator(LogisticRegression()), {}), "not fitted yet"),
+    ],
+)
+def test_a_pipeline_of_one_budget_asks_what_a_repair_wraps_first(given, said):
+    """What needs no table is found out before the encoder has spent."""
+    model, settings = given
+    blind = "group_estimator" in settings
+    repair = decisions(model, blind=blind, **settings)
+    repair.set_params(groups=["f", "m"]) if "knows" in said and blind else None
+    ledger = PrivacyLedger(50.0, 1e-3)
+    pipeline = encoded(repair, ledger)
+    with pytest.raises(ValueError, match=said):
+        pipeline.fit(X, Y, sensitive_features=np.array(repair.groups)[GROUP])
     assert ledger.spends() == []
 
 

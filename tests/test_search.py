@@ -671,6 +671,27 @@ def test_repairs_of_pipelines_and_blind_ones_can_be_searched(repair):
     assert scores.privacy_.epsilon == pytest.approx(4.0)
 
 
+@pytest.mark.parametrize("listed", [None, ["f", "m", "x"]])
+@pytest.mark.parametrize("of_numbers", [False, True])
+def test_the_classes_of_a_model_of_the_groups_are_no_classes_of_the_target(
+    of_numbers, listed
+):
+    rng = np.random.default_rng(0)
+    X, groups = rng.uniform(-1, 1, size=(90, 2)), np.array(["f", "m"] * 45)
+    guess = logistic(classes=listed, groups=None, fairness_weight=0.0)
+    told = {"blind": True, "group_estimator": guess, "groups": ["f", "m", "x"]}
+    line = DPLinearRegression(bounds=(-1, 1), target_bounds=(-1, 1))
+    repair, y = DPBarycenterRegressor(line, target_bounds=(-1, 1), **told), X[:, 0]
+    if not of_numbers:
+        y = (X[:, 0] > 0).astype(int)
+        repair = DP2DPClassifier(clone(guess).set_params(classes=None), **told)
+    lists = {"target_bounds": (-1, 1)} if of_numbers else {"classes": [0, 1]}
+    search = DPGridSearchCV(repair, {"fairness_tolerance": [0.0, 0.1]}, **lists)
+    search.fit(X, y, sensitive_features=groups)
+    assert search.best_estimator_.group_estimator_.classes_.tolist() == ["f", "m", "x"]
+    assert search.privacy_.epsilon <= 1.0
+
+
 def test_blind_repairs_of_numbers_can_be_searched():
     X, y, group = fair_table(600)
     model = DPLinearRegression(bounds=(-1, 1), target_bounds=(0, 1))

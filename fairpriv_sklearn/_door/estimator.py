@@ -473,8 +473,10 @@ def _compares_as_python(labels: np.ndarray, listed: list) -> bool:
 _FEW_LABELS = 16  # with more a dictionary is faster
 
 
-def check_arguments(estimator, n_columns: int) -> None:
+def check_arguments(estimator, n_columns: int | None) -> None:
     """Refuse arguments, nested ones too, that are wrong for any table of this width.
+
+    Or of any, without one.
 
     For who fits others, before anything is spent.
     """

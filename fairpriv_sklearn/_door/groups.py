@@ -131,6 +131,21 @@ def refuse_left_out(estimator) -> None:
             owner._refuse_without_groups()
 
 
+def refuse_unheard(estimator) -> None:
+    """Refuse what would be fitted with groups, and gets none at prediction.
+
+    For who hands none on there, before anything is spent.
+    """
+    for owner in owners(estimator).values():
+        aware = isinstance(owner, AttributeAwareMixin) and owner._needs_groups
+        if aware and not getattr(owner, "blind", False):
+            raise ValueError(
+                f"{type(owner).__name__} needs the sensitive features at prediction, "
+                "where what stands around it hands none on: name their columns in its "
+                "constructor, or make it blind."
+            )
+
+
 def refuse_groups(estimator, X, given) -> None:
     """Refuse groups that who is handed them would, before anything is spent."""
     for owner, is_handed in _takers(estimator):

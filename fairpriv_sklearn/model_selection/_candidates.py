@@ -28,6 +28,7 @@ from .._door.groups import (
     refuse_left_out,
     refuse_named_twice,
     refuse_twice,
+    refuse_unheard,
     refuse_without_groups,
     without_sensitive_columns,
 )
@@ -149,8 +150,17 @@ def public_argument(estimator, name: str, own):
 def _inner_parameter(estimator, name: str):
     """The first value of a parameter of this name, from the outside in."""
     params = estimator.get_params(deep=True)
-    found = (v for k, v in sorted(params.items()) if k.rpartition("__")[2] == name)
+    found = (
+        value
+        for place, value in sorted(params.items())
+        if place.rpartition("__")[2] == name and not _is_of_groups(place)
+    )
     return next((value for value in found if value is not None), None)
+
+
+def _is_of_groups(place: str) -> bool:
+    """Whether a place is in a model of the groups, whose classes are theirs."""
+    return "group_estimator" in place.split("__")
 
 
 # --- Budgets --------------------------------------------------------------------------
@@ -202,7 +212,9 @@ def candidate(
     settings = {}
     for path, step in steps.items():
         names, known = step.get_params(deep=False), public
-        if _is_relabelled(chosen, path):
+        if _is_of_groups(path):
+            known = {}  # the repair around it tells it
+        elif _is_relabelled(chosen, path):
             known = {k: v for k, v in public.items() if k == "groups"}
         own = names["epsilon"], names.get("delta")  # inside a declared guarantee
         epsilon, delta = budgets.get(path, own)
@@ -315,6 +327,8 @@ def check_candidates(estimator, grid: list[dict], task, ledger) -> set[str]:
             refuse_groups(chosen, task.X, task.given)
         else:
             refuse_without_groups(chosen)
+        if task.given is not None and not groups_for(chosen, "predict", task.given):
+            refuse_unheard(chosen)
     for listed in lists:
         encode_labels(task.y, listed)
     return set().union(*conditions).difference(set.intersection(*conditions))

@@ -11,7 +11,7 @@ from . import _blind as blind
 from . import _certificate as certificate
 from . import _parity as parity
 from ._histogram import smooth_estimate
-from ._phases import refuse_other_lists
+from ._phases import refuse_other_labels
 from ._queries import MarginCounts, SoftCounts
 from ._repair import MetaRepair
 from ._significance import (
@@ -96,14 +96,23 @@ class DecisionRepair(MetaRepair):
 
     def _check_arguments(self) -> None:
         super()._check_arguments()
-        if self.classes is not None and not isinstance(self.estimator, FrozenEstimator):
-            listed = public_classes(self.classes).tolist()
-            refuse_other_lists("estimator", self.estimator, listed)
+        if not isinstance(self.estimator, FrozenEstimator):
+            self._refuse_other_classes()
         if self.blind and self.method == "histogram":
             raise ValueError(
                 "A blind repair needs method='gradient' or 'auto': counts by score do "
                 "not hold what the rule reads about the group."
             )
+
+    def _refuse_target(self, X, y) -> None:
+        super()._refuse_target(X, y)
+        self._refuse_other_classes()
+
+    def _refuse_other_classes(self) -> None:
+        """Refuse a model whose labels are not those of the public list, if given."""
+        if self.classes is not None:
+            listed = public_classes(self.classes).tolist()
+            refuse_other_labels("estimator", self.estimator, listed)
 
     def _check_method(self) -> None:
         """Refuse a method that cannot serve so many classes."""

@@ -116,31 +116,17 @@ class Model:
             self.fitted = self.given
         else:
             check_arguments(self.given, self.n_columns)
-        self._refuse_other_labels()
+        if self._is_classifier:
+            refuse_other_labels(self.name, self.given, self.stand_in.classes_.tolist())
         refuse_spreading(pure_clone(self.given), f"The {self.name}")
         if "sensitive_features" in self.metadata:
             refuse_left_out(self.given)
         else:
             refuse_without_groups(self.given)
-        self.cost = None if self.declared == "public" else self.declared
-        if self.declared is None:
-            cost = own_guarantee if self.frozen else expected_guarantee
-            self.cost = cost(self.given)
-            if self.frozen and self.cost is not None:
-                # Fitted anew, what is frozen would have another guarantee than this.
-                self.fitted = deepcopy(self.given)
-
-    def _refuse_other_labels(self) -> None:
-        """Refuse a classifier that was told, or has seen, labels that nobody listed."""
-        if not self._is_classifier:
-            return
-        listed = self.stand_in.classes_.tolist()
-        if not self.frozen:
-            refuse_other_lists(self.name, self.given, listed)
-            return
-        known = getattr(last_step(self.given), "classes_", None)
-        if known is not None:
-            refuse_unlisted(np.asarray(known).tolist(), listed, self.name)
+        self.cost = cost_of(self.given, self.declared)
+        if self.frozen and self.declared is None and self.cost is not None:
+            # Fitted anew, what is frozen would have another guarantee than this.
+            self.fitted = deepcopy(self.given)
 
     def _refuse_another_width(self) -> None:
         """Refuse a fitted model that saw another number of columns."""
@@ -295,6 +281,52 @@ def check_model(name: str, given, declared, wanted: str) -> None:
         )
 
 
+def cost_of(given, declared) -> PrivacyGuarantee | None:
+    """What a wrapped model costs; None if that is nothing, or if nobody knows."""
+    if declared is not None:
+        return None if declared == "public" else declared
+    frozen = isinstance(given, FrozenEstimator)
+    return own_guarantee(given) if frozen else expected_guarantee(given)
+
+
+def check_cost(meta, name: str, given, declared) -> None:
+    """Refuse a model that costs what a repair cannot add up, or may remember its rows.
+
+    Differential privacy bounds by how much a model answers to the rows of its fit as to
+    no others; without it a repair of what a forest answers to these rows may make
+    groups differ more.
+    """
+    frozen = isinstance(given, FrozenEstimator)
+    if frozen:
+        check_is_fitted(given)
+    else:
+        check_arguments(given, None)  # how wide its table is comes with the rows
+    cost = cost_of(given, declared)
+    if cost is not None and cost.neighboring != meta.neighboring:
+        raise ValueError(
+            f"The {name} counts tables as neighbours by {cost.neighboring!r}, this "
+            f"estimator by {meta.neighboring!r}: give both the same neighboring."
+        )
+    covered = declared == "public" or (cost is not None and not cost.uncovered)
+    if meta.calibration_size == "all" and not (frozen or covered):
+        raise ValueError(
+            f'calibration_size="all", but not all of {name} is private: it may '
+            "remember its rows, and what is repaired on these is not on others. Let a "
+            "share of the rows calibrate, use private steps, or state what a fit costs "
+            "by base_guarantee or group_guarantee."
+        )
+
+
+def refuse_other_labels(name: str, given, listed: list) -> None:
+    """Refuse a classifier that was told, or has seen, labels that nobody listed."""
+    if not isinstance(given, FrozenEstimator):
+        refuse_other_lists(name, given, listed)
+        return
+    known = getattr(last_step(given), "classes_", listed)
+    if not any(map(np.ndim, known)):  # or it was fitted to several targets
+        refuse_unlisted(np.asarray(known).tolist(), listed, name)
+
+
 def refuse_unlisted(labels, classes: list, what: str) -> None:
     """Refuse a classifier that knows labels which are not among those of this fit.
 
@@ -403,10 +435,7 @@ class Phases:
     def __init__(self, meta, models, own, *, facts, noise, delta):
         self.meta, self.models = meta, models
         self.fitted_here = [model for model in models if not model.frozen]
-        self._check_relations()
         bare = [m for m in models if m.uncovered or (m.cost and m.cost.uncovered)]
-        if self.on_all_rows:
-            self._refuse_memories([model for model in bare if not model.frozen])
         self._warn_of_uncovered(bare)
 
         def plan(lines_of):
@@ -527,30 +556,6 @@ class Phases:
         """Where the whole is stated: the largest delta of any phase, or their sum."""
         deltas = [model.cost.delta for model in self.fitted_here if model.cost]
         return min(1.0, sum(deltas, own)) if self.on_all_rows else max([own, *deltas])
-
-    def _check_relations(self) -> None:
-        for model in self.models:
-            if model.cost and model.cost.neighboring != self.meta.neighboring:
-                raise ValueError(
-                    f"The {model.name} counts tables as neighbours by "
-                    f"{model.cost.neighboring!r}, this estimator by "
-                    f"{self.meta.neighboring!r}: give both the same neighboring."
-                )
-
-    def _refuse_memories(self, bare: list[Model]) -> None:
-        """Refuse models that may answer to the rows of their fit as to no others.
-
-        Differential privacy bounds by how much; without it a repair of what a forest
-        answers to these rows may make groups differ more.
-        """
-        if bare:
-            raise ValueError(
-                f'calibration_size="all", but not all of '
-                f"{' and '.join(model.name for model in bare)} is private: it may "
-                "remember its rows, and what is repaired on these is not on others. "
-                "Let a share of the rows calibrate, use private steps, or state what a "
-                "fit costs by base_guarantee or group_guarantee."
-            )
 
     def _warn_of_uncovered(self, bare: list[Model]) -> None:
         if bare:

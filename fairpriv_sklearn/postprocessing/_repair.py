@@ -21,13 +21,16 @@ from .._door._stream import to_travel
 from .._door.estimator import DPEstimator, last_step, reader_of, refuse_cells
 from .._door.groups import (
     AttributeAwareMixin,
+    as_label_array,
     as_table,
     blind_X,
     column_names,
     named_positions,
     predict_groups,
+    public_groups,
     refuse_groups,
     refuse_named_twice,
+    refuse_unheard,
     without_columns,
     without_sensitive_columns,
 )
@@ -51,7 +54,9 @@ from ._phases import (
     ConstantClassifier,
     Model,
     Phases,
+    check_cost,
     check_model,
+    refuse_other_labels,
     refuse_unlisted,
     score_rows,
     tagged_kind,
@@ -102,9 +107,14 @@ class Repair(RowPureMixin, AttributeAwareMixin, DPEstimator):
         if self.group_estimator is not None:
             given, said = self.group_estimator, self.group_guarantee
             check_model("group_estimator", given, said, "classifier")
+            check_cost(self, "group_estimator", given, said)
+            if self.groups is not None:
+                labels = labels_of(as_label_array(public_groups(self.groups)))
+                refuse_other_labels("group_estimator", given, labels.tolist())
         if hasattr(self, "estimator"):
             kind = tagged_kind(self)
             check_model("estimator", self.estimator, self.base_guarantee, kind)
+            check_cost(self, "estimator", self.estimator, self.base_guarantee)
         for given in (getattr(self, "estimator", None), self.group_estimator):
             if given is not None:
                 refuse_named_twice(self.sensitive_features, given)
@@ -329,6 +339,8 @@ class MetaRepair(MetaEstimatorMixin, Repair):
         refuse_named_twice(self.sensitive_features, self.estimator, names)
         asked = requested(self, "fit", "fit", sensitive_features)
         scored_with = requested(self, "fit", self._base_method, sensitive_features)
+        if asked and (self.blind or not scored_with):
+            refuse_unheard(self.estimator)
         if asked:
             refuse_groups(self.estimator, X, sensitive_features)
         self._refuse_cells_of_models(X)
@@ -460,9 +472,12 @@ def requested(meta, caller: str, callee: str, sensitive_features) -> dict:
 
 def group_labels(meta) -> np.ndarray:
     """What a group estimator learns: the groups, or their numbers if not plain."""
-    if meta.groups_.dtype == object:
-        return np.arange(len(meta.groups_))
-    return meta.groups_
+    return labels_of(meta.groups_)
+
+
+def labels_of(groups: np.ndarray) -> np.ndarray:
+    """The same of an array of them."""
+    return np.arange(len(groups)) if groups.dtype == object else groups
 
 
 # Of a default model of the groups, where no part of the repair has a delta.

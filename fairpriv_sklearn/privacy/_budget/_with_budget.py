@@ -41,11 +41,13 @@ def with_budget(estimator, epsilon, delta=1e-5, *, shares=None) -> Any:
     steps is at most the budget, and at least .999 of it if every step spends what it
     may, from an epsilon of .1 on (of .5 with networks of 100 steps: with less, or with
     more steps, what the error of their many draws may cost at most weighs more;
-    generators .997 at 1; repairs of numbers on all rows .97). A step that is changed
-    afterwards costs what it was changed to, and :func:`privacy_report` says so. A
-    pipeline fits its steps in turn: what its arguments, the target, the sensitive
-    features and the ledgers' room tell is refused before the first one spends; if the
-    last one refuses its rows, those before have spent.
+    generators .997 at 1; repairs of numbers on all rows .97; beside other steps what
+    samples batches counts by its epsilon and delta alone, and two thirds are spent). A
+    step that is changed afterwards costs what it was changed to, and
+    :func:`privacy_report` says so. A pipeline fits its steps in turn: what its
+    arguments, the target, the sensitive features and the ledgers' room tell is refused
+    before the first one spends; if the last one refuses its rows, those before have
+    spent.
 
     A model of this library, alone or after encoders, gets `min_records`, and so do
     they: of a table with fewer records, too few for features to tell anything, the
