@@ -1542,6 +1542,13 @@ MUTANTS = [
         "a frame with a column called read passes for batches",
     ),
     (
+        "h1202",
+        "model_selection/_candidates.py",
+        "columns.toarray() if issparse(columns) else columns",
+        'columns.toarray() if hasattr(columns, "toarray") else columns',
+        "a column of groups called toarray stops a search",
+    ),
+    (
         "h1201",
         "_door/estimator.py",
         "return isinstance(X, InBatches) or is_dask(X)",

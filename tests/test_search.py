@@ -874,3 +874,21 @@ def test_a_penalty_without_groups_is_refused_before_the_budget_is_taken(wrapped)
     named = clone(model).set_params(sensitive_features=[0])
     DPGridSearchCV(named, {}, **shared).fit(np.column_stack([y, X]), y)
     assert len(ledger.spends()) == 3
+
+
+def test_groups_of_a_column_called_as_a_method_of_sparse_rows():
+    pd = pytest.importorskip("pandas")
+    X = pd.DataFrame({"a": np.linspace(-1, 1, 400), "toarray": ["u", "v"] * 200})
+    y = (X["a"] > 0).astype(int)
+    model = DPWassersteinLogisticRegression(
+        bounds=(-1, 1),
+        classes=[0, 1],
+        groups=["u", "v"],
+        sensitive_features=["toarray"],
+    )
+    search = DPGridSearchCV(model, {"C": [0.1, 1.0]}, epsilon=2.0, random_state=0)
+    other = clone(search).set_params(estimator__sensitive_features=["g"])
+    renamed = X.rename(columns={"toarray": "g"})
+    search.fit(X, y)
+    other.fit(renamed, y)
+    assert np.array_equal(search.predict(X), other.predict(renamed))

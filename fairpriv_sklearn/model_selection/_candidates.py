@@ -12,6 +12,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import BaggingClassifier, BaggingRegressor
@@ -139,7 +140,7 @@ def _labels_in(owner, named, X) -> list:
     names = getattr(owner, "feature_names_in_", None)
     positions = named_positions(named, owner.n_features_in_, names)
     columns = safe_indexing(X, positions, axis=1)
-    return label_list(columns.toarray() if hasattr(columns, "toarray") else columns)
+    return label_list(columns.toarray() if issparse(columns) else columns)
 
 
 def public_argument(estimator, name: str, own):
