@@ -3403,6 +3403,13 @@ MUTANTS = [
         "return sign * float(text) * 10.0**power",
         "a share of one decimal is no number of three",
     ),
+    (
+        "h1183",
+        "postprocessing/_decisions.py",
+        "if (some & ~every).any():",
+        "if False:",
+        "groups that are shifted in one true class are said not to be",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

@@ -876,6 +876,34 @@ def test_groups_drowned_by_noise_are_pooled_with_a_word():
     assert len(model.pooled_groups_) == 0
 
 
+def test_groups_that_are_shifted_in_a_part_of_the_classes_are_said_to_be():
+    """All were said to be decided for without a shift, and one was not."""
+    rng = np.random.default_rng(0)
+    group = np.arange(4000) % 2
+    y = (rng.random(4000) < np.where(group, 0.003, 0.5)).astype(int)
+    p = 1 / (1 + np.exp(-rng.normal(2 * y - 1.5 + 2 * group, 1.0)))
+    P = np.column_stack([1 - p, p])
+    model = DP2DPClassifier(
+        oracle(),
+        constraint="equalized_odds",
+        method="gradient",
+        random_state=0,
+        **PUBLIC,
+    )
+    with pytest.warns(RepairWarning, match="without a shift") as caught:
+        model.fit(P, y, sensitive_features=group)
+    said = " ".join(str(w.message) for w in caught)
+    assert 1 in model.pooled_groups_
+    assert model.offsets_[1, 0].any() and not model.offsets_[1, 1].any()
+    assert "in a part of the true classes only" in said
+    alike = 1 / (1 + np.exp(-rng.normal(2 * y - 1.5, 1.0)))
+    P = np.column_stack([1 - alike, alike])
+    with pytest.warns(RepairWarning, match="without a shift") as caught:
+        model.fit(P, y, sensitive_features=group)
+    said = " ".join(str(w.message) for w in caught)
+    assert not model.offsets_[model.pooled_groups_].any() and "part of" not in said
+
+
 def test_a_small_group_far_from_the_others_is_repaired():
     """A hundred people of two thousand, most of their disparity goes at epsilon 1."""
     rng, before, after = np.random.default_rng(2), [], []

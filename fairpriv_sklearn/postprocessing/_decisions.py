@@ -203,7 +203,7 @@ class DecisionRepair(MetaRepair):
         offsets = np.where(found.told[:, :, None], found.offsets, 0.0)
         if of_margins:
             offsets = parity.drawn_together(offsets[0])[None]
-        self._set_pooled(~found.told.all(axis=0), "without a shift")
+        self._set_pooled(~found.told, "without a shift")
         self._publish_offsets(offsets)
         self._certify(wall, rows.with_columns(scores=scores, cells=cells))
 
@@ -262,9 +262,15 @@ class DecisionRepair(MetaRepair):
         self.offsets_ = offsets[0] if len(offsets) == 1 else offsets.swapaxes(0, 1)
 
     def _set_pooled(self, pooled: np.ndarray, how: str) -> None:
-        """Note, and say, which groups noise does not let be told from the rest."""
-        self.pooled_groups_ = self.groups_[pooled]
-        if pooled.any():
+        """Note, and say, which groups noise does not let be told from the rest.
+
+        `pooled` by true class, or of all together, and group.
+        """
+        some, every = pooled.any(axis=0), pooled.all(axis=0)
+        self.pooled_groups_ = self.groups_[some]
+        if some.any():
+            if (some & ~every).any():
+                how += ", some of them in a part of the true classes only"
             untold = self.pooled_groups_.tolist()
             said = untold_message(untold, len(self.groups_))
             self._note(f"{said} They are decided for {how}.")
@@ -430,7 +436,7 @@ class DecisionRepair(MetaRepair):
         if self.constraint == "demographic_parity":
             (counts,) = self.counts_
             pooled = untold_groups(counts, variance)
-            self._set_pooled(pooled, TOGETHER)
+            self._set_pooled(pooled[None], TOGETHER)
             pmfs, weights = smooth_estimate(
                 counts, n=self._n_public, noise_variance=variance, pooled=pooled
             )
@@ -449,9 +455,7 @@ class DecisionRepair(MetaRepair):
             self.counts_, noise_variance=variance, ordered=n_classes == 2, pooled=pooled
         )
         self._group_weights = weights.sum(axis=1)
-        some, every = pooled.any(axis=0), pooled.all(axis=0)
-        partly = ", some of them in a part of the true classes only"
-        self._set_pooled(some, TOGETHER + partly * bool((some & ~every).any()))
+        self._set_pooled(pooled, TOGETHER)
         if pooled.all():  # nothing to repair: the wrapped classifier's own decision
             self.rule_ = np.tile(np.eye(n_classes)[defaults], (len(self.groups_), 1, 1))
             return
