@@ -1411,8 +1411,8 @@ MUTANTS = [
     (
         "h1146",
         "privacy/_budget/_division.py",
-        "+ 2 * sum(node.all_rows for node in tree)",
-        "+ 0",
+        "n_rooms += 2 * sum(node.all_rows for node in tree)",
+        "n_rooms += 0",
         "all rows: a repair of several steps has no room for its draws",
     ),
     (
@@ -1540,6 +1540,13 @@ MUTANTS = [
         "    if isinstance(X, InBatches):",
         '    if hasattr(X, "read"):',
         "a frame with a column called read passes for batches",
+    ),
+    (
+        "h1203",
+        "privacy/_budget/_division.py",
+        "max(len(tree) > 1, _n_sums(tree))",
+        "len(tree) > 1",
+        "no room for pipelines in a repair on all rows behind an encoder",
     ),
     (
         "h1202",

@@ -202,6 +202,22 @@ def test_one_budget_of_pipelines_inside(table, blind, epsilon):
     assert 0.999 * epsilon <= total <= epsilon
 
 
+@pytest.mark.parametrize("blind", [False, True])
+def test_one_budget_of_an_encoder_beside_pipelines_inside(table, blind):
+    """What is expected, and what each fit reserves, fits a ledger of just the total."""
+    X, y, codes = table
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    base, group = (make_pipeline(DPTableEncoder(), logistic(bounds=None)) for _ in "ab")
+    told = {"blind": True, "group_estimator": group} if blind else {}
+    pipeline = make_pipeline(DPTableEncoder(), classifier(base, max_iter=4, **told))
+    model = with_budget(pipeline, 0.3, 1e-5)
+    assert 0.998 * 0.3 <= expected_guarantee(model).epsilon <= 0.3
+    ledger = PrivacyLedger(0.3, 1e-5)
+    steps = {f"{name}__ledger": ledger for name, _ in model.steps}
+    model.set_params(**steps).fit(frame, y, sensitive_features=codes)
+    assert 0.99 * 0.3 <= ledger.total().epsilon <= 0.3
+
+
 def test_a_declared_or_frozen_model_counts_in_one_budget(table):
     X, y, codes = table
     said = PrivacyGuarantee(0.6, 0.0, "replace_one", "told")

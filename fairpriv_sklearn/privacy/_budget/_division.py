@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -245,7 +246,8 @@ def _parted(tree) -> Iterator[list[_Node]]:
 def _events(tree, scales, n_rooms=0) -> tuple[PrivacyEvent, ...]:
     events: tuple = ()
     # Of steps side by side once, of each repair on all rows twice: see `expected_of`.
-    n_rooms += (len(tree) > 1) + 2 * sum(node.all_rows for node in tree)
+    n_rooms += max(len(tree) > 1, _n_sums(tree))
+    n_rooms += 2 * sum(node.all_rows for node in tree)
     for node in tree:
         own = node.cost.events(node.weight * scales[node.path])
         own = _with_rooms(own, n_rooms)
@@ -255,6 +257,14 @@ def _events(tree, scales, n_rooms=0) -> tuple[PrivacyEvent, ...]:
             own = own + other if node.all_rows else (MaximumEvent(own, other),)
         events += own
     return events
+
+
+def _n_sums(tree) -> int:
+    """How often steps stand side by side: outside, and in repairs on all rows."""
+    repairs = [node.path for node in tree if node.all_rows]
+    outer = ([r for r in repairs if nested.is_inside(n.path, r)] for n in tree)
+    found = Counter(max(one, key=len, default=None) for one in outer)
+    return sum(n > 1 for n in found.values())
 
 
 def _with_rooms(events, n_rooms: int) -> tuple[PrivacyEvent, ...]:
