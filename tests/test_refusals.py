@@ -704,8 +704,13 @@ def test_what_would_hear_no_groups_at_prediction_is_asked_first():
         for repair in (decisions(threshold), decisions(aware, **blind)):
             refused(repair, said)
         refused(search(threshold), said)
+        guess = decisions(logistic(), blind=True, group_estimator=aware)
+        refused(search(guess), "DP2DPClassifier needs the sensitive features")
         accepted(decisions(aware))
         accepted(decisions(clone(aware).set_params(**blind), **blind))
+        # A search would take groups at prediction, and what is blind has none for it.
+        accepted(decisions(decisions(search(logistic()), **blind)))
+        refused(decisions(decisions(threshold)), said)
 
 
 # --- a pipeline of one budget --------------------------------------------------------

@@ -31,6 +31,7 @@ from .._door.groups import (
     refuse_groups,
     refuse_named_twice,
     refuse_unheard,
+    refuse_without_groups,
     without_columns,
     without_sensitive_columns,
 )
@@ -108,6 +109,7 @@ class Repair(RowPureMixin, AttributeAwareMixin, DPEstimator):
             given, said = self.group_estimator, self.group_guarantee
             check_model("group_estimator", given, said, "classifier")
             check_cost(self, "group_estimator", given, said)
+            refuse_without_groups(given)  # what it learns is not handed to it besides
             if self.groups is not None:
                 labels = labels_of(as_label_array(public_groups(self.groups)))
                 refuse_other_labels("group_estimator", given, labels.tolist())
@@ -310,8 +312,16 @@ class MetaRepair(MetaEstimatorMixin, Repair):
 
     def _refuse_groups(self, X, sensitive_features) -> None:
         super()._refuse_groups(X, sensitive_features)
-        if requested(self, "fit", "fit", sensitive_features):
+        if self._asked_for(sensitive_features)[0]:
             refuse_groups(self.estimator, X, sensitive_features)
+
+    def _asked_for(self, sensitive_features) -> tuple[dict, dict]:
+        """What the wrapped estimator asks for in its fit, and to score rows."""
+        asked = requested(self, "fit", "fit", sensitive_features)
+        scored_with = requested(self, "fit", self._base_method, sensitive_features)
+        if asked and (self.blind or not scored_with):
+            refuse_unheard(self.estimator)
+        return asked, scored_with
 
     def _refuse_cells_of_models(self, X) -> None:
         check_cells(self, X)
@@ -337,10 +347,7 @@ class MetaRepair(MetaEstimatorMixin, Repair):
         """The private columns of one checked table; sets what is public about it."""
         names = getattr(self, "feature_names_in_", None)
         refuse_named_twice(self.sensitive_features, self.estimator, names)
-        asked = requested(self, "fit", "fit", sensitive_features)
-        scored_with = requested(self, "fit", self._base_method, sensitive_features)
-        if asked and (self.blind or not scored_with):
-            refuse_unheard(self.estimator)
+        asked, scored_with = self._asked_for(sensitive_features)
         if asked:
             refuse_groups(self.estimator, X, sensitive_features)
         self._refuse_cells_of_models(X)
@@ -418,7 +425,8 @@ class MetaRepair(MetaEstimatorMixin, Repair):
         routing : MetadataRouter
         """
         mapping = MethodMapping().add(caller="fit", callee="fit")
-        for caller in ("fit", "predict", "predict_proba", "decision_function", "score"):
+        later = ("predict", "predict_proba", "decision_function", "score")
+        for caller in ("fit", *(() if self.blind else later)):  # it gets none later
             mapping.add(caller=caller, callee=self._base_method)
         return router_of(self, mapping)
 
