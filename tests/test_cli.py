@@ -1343,6 +1343,8 @@ def test_a_record_changes_what_leaves_through_releases_only(
     # Warnings for the holder alone, by made-up people with releases of their own.
     monkeypatch.setattr(study, "before_spending", lambda *given: [])
     monkeypatch.setattr(study, "N_RESAMPLES", 2)
+    today = SimpleNamespace(today=lambda: "2026-01-02")  # also past midnight
+    monkeypatch.setattr("fairpriv_sklearn.privacy._card.date", today)
     model, card = tmp_path / "model.skops", tmp_path / "card.json"
     arguments = ["--target", "hired", "--sensitive", "sex", "--force"]
     arguments += ["--task", "classification", "--save", str(model), "--card", str(card)]
