@@ -3417,6 +3417,13 @@ MUTANTS = [
         "if False:",
         "groups that are shifted in one true class are said not to be",
     ),
+    (
+        "h1184",
+        "_cli/study.py",
+        'verb = "hardly treats" if fair.gap < private.gap else "does not treat"',
+        'verb = "does not treat"',
+        "a gap that became smaller is said not to have",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

@@ -18,7 +18,7 @@ from sklearn.base import clone
 
 from fairpriv_sklearn.__main__ import main
 from fairpriv_sklearn._cli import models as _models
-from fairpriv_sklearn._cli import saved
+from fairpriv_sklearn._cli import saved, study
 from fairpriv_sklearn._cli.columns import label_key
 from fairpriv_sklearn._cli.words import written
 from fairpriv_sklearn.preprocessing import DPTableEncoder, InputError, _text_cells
@@ -575,3 +575,33 @@ def test_of_many_columns_the_reason_is_said_whole(tmp_path, capsys):
     assert "'a column of words 0', 'a column of words 1'" in said
     told = "no value in enough rows for this epsilon: only a hash of the text and gaps"
     assert f"({told} count; --drop leaves them out)" in said
+
+
+@pytest.mark.parametrize(
+    ("gap", "verb"), [(0.35, None), (0.375, "hardly treats"), (0.42, "does not treat")]
+)
+def test_a_gap_that_shrinks_by_little_is_not_said_to_stay(gap, verb):
+    """It was: "does not treat the groups more alike (gap 0.3750 against 0.4103)"."""
+
+    def result(gap):
+        told = {"error": 0.1, "error_se": 0.01, "n_predicted": 2}
+        return SimpleNamespace(gap=gap, gap_is_seen=True, gap_by_chance=0.1, **told)
+
+    said = study.after_fitting(
+        SimpleNamespace(
+            results=[result(0.4), result(0.41), result(gap)],
+            constant=SimpleNamespace(error=0.5),
+            model=SimpleNamespace(repair_notes_=[]),
+            measures=SimpleNamespace(error_name="error"),
+            table=SimpleNamespace(target="y", task="classification"),
+            share_clipped=0.0,
+            errs_more=lambda one, other: False,
+            test_labels=np.repeat(["a", "b"], 200),
+            group_sizes={"a": (600, 200), "b": (600, 200)},
+            rough=[],
+        )
+    )
+    assert len(said) == (verb is not None)
+    if verb:
+        why = f"{verb} the groups more alike than the private one (gap {gap:.4f} "
+        assert f"The fair model {why}against 0.4100): noise" in said[0]

@@ -450,9 +450,10 @@ def after_fitting(study: Study) -> list[str]:
             if blind
             else "noise and sampling are larger than what there was to repair."
         )
+        verb = "hardly treats" if fair.gap < private.gap else "does not treat"
         said.append(
-            "The fair model does not treat the groups more alike than the private one "
-            f"(gap {number(fair.gap)} against {number(private.gap)}): {why}"
+            f"The fair model {verb} the groups more alike than the private one (gap "
+            f"{number(fair.gap)} against {number(private.gap)}): {why}"
         )
     if study.errs_more(2, 1):
         why = (
