@@ -187,6 +187,7 @@ def _accounting():
     yield a.DeclaredEvent, {"epsilon": 1.0, "delta": 1e-6}
     yield a.GaussianEvent, {"mu": 0.5}
     yield a.MaximumEvent, {"left": (event,), "right": (event,)}
+    yield a.EitherEvent, {"left": (event,), "right": (event,)}
     yield a.PoissonGaussianEvent, sampled
     yield a.PureEvent, {"epsilon": 1.0}
     yield a.ThresholdEvent, {"delta0": 1e-6}

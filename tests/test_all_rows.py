@@ -11,7 +11,12 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeClassifier
 
-from fairpriv_sklearn.accounting import compose_epsilon
+from fairpriv_sklearn.accounting import (
+    EitherEvent,
+    MaximumEvent,
+    compose_epsilon,
+    event_from_dict,
+)
 from fairpriv_sklearn.linear_model import (
     DPLinearRegression,
     DPOutputPerturbationLogisticRegression,
@@ -27,6 +32,7 @@ from fairpriv_sklearn.privacy import (
     BudgetExceededError,
     PrivacyGuarantee,
     PrivacyLedger,
+    deployment_card,
     privacy_report,
     with_budget,
 )
@@ -216,6 +222,24 @@ def test_one_budget_of_an_encoder_beside_pipelines_inside(table, blind):
     steps = {f"{name}__ledger": ledger for name, _ in model.steps}
     model.set_params(**steps).fit(frame, y, sensitive_features=codes)
     assert 0.99 * 0.3 <= ledger.total().epsilon <= 0.3
+
+
+def test_a_model_of_few_records_parts_no_rows(table):
+    """Nobody is told of a split at random that there was not, on the card neither."""
+    X, y, codes = table
+    model = logistic(min_records=100)
+    model = classifier(model).fit(X, y, sensitive_features=codes)
+    (event,) = [e for e in model.privacy_.events if isinstance(e, EitherEvent)]
+    assert event_from_dict(event.to_dict()) == event
+    assert not any("split" in told for told in model.privacy_.assumptions)
+    card = deployment_card(model).to_markdown()
+    assert "as a public number decides" in card and "parted at random" not in card
+    # Inside of a parted repair the rows are.
+    inside = EitherEvent([MaximumEvent(event.left, event.right)], [])
+    told = PrivacyGuarantee.from_events(
+        [inside], delta=1e-5, neighboring="replace_one", mechanism="told"
+    )
+    assert any("split at random" in one for one in told.assumptions)
 
 
 def test_a_declared_or_frozen_model_counts_in_one_budget(table):

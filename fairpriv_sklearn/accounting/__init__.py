@@ -19,6 +19,7 @@ from ._composition import (
 )
 from ._events import (
     DeclaredEvent,
+    EitherEvent,
     GaussianEvent,
     MaximumEvent,
     PoissonGaussianEvent,
@@ -44,6 +45,7 @@ from ._privacy_loss import _Composition, _sum
 # What is not in this list is for the other rooms of the package.
 __all__ = [
     "DeclaredEvent",
+    "EitherEvent",
     "GaussianEvent",
     "MaximumEvent",
     "PoissonGaussianEvent",

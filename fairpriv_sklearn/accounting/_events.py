@@ -247,6 +247,28 @@ class MaximumEvent(PrivacyEvent):
         return f"maximum of [{'] and ['.join(sides)}]"
 
 
+@dataclass(frozen=True)
+class EitherEvent(MaximumEvent):
+    """One of two plans for the same rows: a public number decides which is released.
+
+    A fit that has fewer records than `min_records` tells a constant, for example. The
+    cost counts as that of the dearer plan.
+
+    Parameters
+    ----------
+    left, right : tuple of PrivacyEvent
+        The events of either plan.
+
+    Examples
+    --------
+    >>> from fairpriv_sklearn.accounting import EitherEvent, PureEvent, compose_epsilon
+    >>> compose_epsilon([EitherEvent([PureEvent(0.5)], [PureEvent(0.2)])], delta=0.0)
+    0.5
+    """
+
+    kind: ClassVar[str] = "either"
+
+
 _KINDS = {
     event.kind: event
     for event in (
@@ -257,6 +279,7 @@ _KINDS = {
         PoissonGaussianEvent,
         WithoutReplacementGaussianEvent,
         MaximumEvent,
+        EitherEvent,
     )
 }
 

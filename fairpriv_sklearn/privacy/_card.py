@@ -16,7 +16,7 @@ from typing import Any
 from .._shared.arguments import fits, having, word
 from .._shared.markdown import markdown_line, markdown_table
 from .._shared.rounded import round_down, round_up
-from ..accounting import GaussianEvent, MaximumEvent, PureEvent
+from ..accounting import EitherEvent, GaussianEvent, MaximumEvent, PureEvent
 from ._attacker import attacker_gain, gaussian_parameter, of_several
 from ._card_context import CONTEXT, PRODUCTS, checked_context
 from ._facts import READ
@@ -688,6 +688,8 @@ def _event_words(event) -> str:
             ", ".join(map(_event_words, side)) or "nothing"
             for side in (event.left, event.right)
         ]
+        if isinstance(event, EitherEvent):
+            return f"one of two, as a public number decides: {' | '.join(sides)}"
         return f"two phases on rows parted at random: {' | '.join(sides)}"
     return str(event)
 

@@ -14,6 +14,7 @@ from .._shared.markdown import markdown_table
 from .._shared.rounded import round_up
 from ..accounting import (
     DeclaredEvent,
+    EitherEvent,
     MaximumEvent,
     PoissonGaussianEvent,
     PrivacyEvent,
@@ -166,7 +167,7 @@ class PrivacyGuarantee:
 
     def _listed_assumptions(self) -> tuple[str, ...]:
         own = [one for one in self.assumptions if one not in _STANDING]
-        if any(isinstance(event, MaximumEvent) for event in self.events):
+        if _is_split(self.events):
             own.append(RANDOM_SPLIT)
         return _union((*own, UNIT_OF_PRIVACY))
 
@@ -618,6 +619,16 @@ def _merged(several: tuple, events: tuple, delta: float) -> PrivacyGuarantee:
     )
     return replace(
         merged, proofs=_union(one for each in several for one in each.proofs)
+    )
+
+
+def _is_split(events: tuple) -> bool:
+    """Whether rows were parted at random, also in one of two plans."""
+    return any(
+        _is_split((*event.left, *event.right))
+        if isinstance(event, EitherEvent)
+        else isinstance(event, MaximumEvent)
+        for event in events
     )
 
 

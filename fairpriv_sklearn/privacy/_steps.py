@@ -15,7 +15,7 @@ from sklearn.preprocessing import FunctionTransformer
 from .._shared.nested import argument_of
 from .._shared.purity import spreads
 from .._shared.sklearn import has_weights
-from ..accounting import MaximumEvent, PureEvent, compose_epsilon
+from ..accounting import EitherEvent, PureEvent, compose_epsilon
 from . import _foreign
 from ._budget._costs import is_encoder, or_pure, reads_all_rows, step_events, with_room
 from ._budget._pipeline import BudgetPipeline
@@ -711,13 +711,13 @@ def _learn_or_not(total: PrivacyGuarantee, found: list[Found]) -> PrivacyGuarant
     for one in found:
         events = () if one.step.guarantee is None else one.step.guarantee.events
         either = events[0] if or_pure(one.estimator) else None
-        if isinstance(either, MaximumEvent):
+        if isinstance(either, EitherEvent):
             learnt += either.left
             constants += either.right
         else:
             learnt += events
             constants += () if is_encoder(one.estimator) else events
-    events = (MaximumEvent(tuple(learnt), tuple(constants)),)
+    events = (EitherEvent(tuple(learnt), tuple(constants)),)
     if total.epsilon == np.inf:  # for what is not covered, or not public
         return replace(total, events=events)
     return replace(total, events=events, epsilon=compose_epsilon(events, total.delta))

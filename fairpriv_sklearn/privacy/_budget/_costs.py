@@ -13,6 +13,7 @@ from sklearn.frozen import FrozenEstimator
 from ..._shared import nested
 from ...accounting import (
     DeclaredEvent,
+    EitherEvent,
     GaussianEvent,
     MaximumEvent,
     PrivacyEvent,
@@ -188,7 +189,7 @@ class Cost:
         if not self.or_pure:
             return events
         # Or a constant in their place: the number of records decides.
-        return (MaximumEvent(events, (PureEvent(CONSTANT_SHARE * epsilon),)),)
+        return (EitherEvent(events, (PureEvent(CONSTANT_SHARE * epsilon),)),)
 
     @property
     def _shown(self) -> tuple[PrivacyEvent, ...]:
@@ -241,7 +242,8 @@ def with_room(events) -> tuple[PrivacyEvent, ...]:
     changed = []
     for event in events:
         if isinstance(event, MaximumEvent):
-            event = MaximumEvent(with_room(event.left), with_room(event.right))
+            sides = with_room(event.left), with_room(event.right)
+            event = replace(event, left=sides[0], right=sides[1])
         elif getattr(event, "n_draws", 0):
             event = replace(event, n_draws=math.ceil(_ROOM * event.n_draws))
         changed.append(event)
