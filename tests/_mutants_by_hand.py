@@ -1542,20 +1542,6 @@ MUTANTS = [
         "a frame with a column called read passes for batches",
     ),
     (
-        "h1204",
-        "privacy/_guarantee.py",
-        "        if isinstance(event, EitherEvent)\n        else",
-        "        if False\n        else",
-        "features or a constant: rows are said to be split at random",
-    ),
-    (
-        "h1205",
-        "privacy/_card.py",
-        "        if isinstance(event, EitherEvent):",
-        "        if False:",
-        "features or a constant: the card speaks of rows parted at random",
-    ),
-    (
         "h1203",
         "privacy/_budget/_division.py",
         "max(len(tree) > 1, _n_sums(tree))",
