@@ -1542,6 +1542,20 @@ MUTANTS = [
         "a frame with a column called read passes for batches",
     ),
     (
+        "h1204",
+        "privacy/_budget/_refusals.py",
+        "return isinstance(X, InBatches) and X._first()[2] is not None",
+        "return isinstance(X, InBatches)",
+        "batches without groups cost what the encoder spends",
+    ),
+    (
+        "h1205",
+        "privacy/_budget/_refusals.py",
+        "return isinstance(X, InBatches) and X._first()[2] is not None",
+        "return False",
+        "groups that batches hold are said to be missing",
+    ),
+    (
         "h1203",
         "privacy/_budget/_division.py",
         "max(len(tree) > 1, _n_sums(tree))",

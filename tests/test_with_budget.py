@@ -30,6 +30,7 @@ from fairpriv_sklearn.accounting import (
     compose_epsilon,
 )
 from fairpriv_sklearn.audit._tables import Neighbours, Table
+from fairpriv_sklearn.distributed import Batches
 from fairpriv_sklearn.linear_model import (
     DPLinearRegression,
     DPOutputPerturbationLogisticRegression,
@@ -757,3 +758,25 @@ def test_a_repair_of_a_model_out_of_one_budget_has_room_in_a_ledger_of_its_epsil
         model, epsilon=1.0, target_bounds=(0, 1), groups=[0, 1], ledger=ledger
     ).fit(X, X[:, 0], sensitive_features=np.arange(600) % 2)
     assert_allclose(ledger.total().epsilon, repair.privacy_.epsilon, rtol=1e-9)
+
+
+@pytest.mark.parametrize("is_repair", [False, True])
+def test_batches_hold_the_groups(is_repair):
+    """They were said to be missing; without them nothing is spent."""
+    X, y, codes = table()
+    step = classifier(fairness_weight=0.0 if is_repair else 0.5, random_state=0)
+    step = DP2DPClassifier(step, classes=[0, 1], random_state=0) if is_repair else step
+    step.set_params(groups=["a", "b"])
+    model = with_budget(make_pipeline(DPTableEncoder(random_state=0), step), 1.0)
+    blocks = [slice(0, 700), slice(700, None)]
+    batches = Batches([(X[rows], y[rows], codes[rows]) for rows in blocks])
+    asked = {"sensitive_features": codes} if is_repair else {}
+    batched = clone(model).fit(batches).predict(X, **asked)
+    whole = clone(model).fit(X, y, sensitive_features=codes).predict(X, **asked)
+    assert np.array_equal(batched, whole)
+    ledger = PrivacyLedger(1.0, 1e-5)
+    for _, one in model.steps:
+        one.set_params(ledger=ledger)
+    with pytest.raises(ValueError, match="needs the sensitive features"):
+        model.fit(Batches([(X[rows], y[rows], None) for rows in blocks]))
+    assert ledger.spends() == []

@@ -22,6 +22,7 @@ from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets
 
 from ..._shared import nested
+from ..._shared.arguments import InBatches
 from ..._shared.domain import (
     check_columns,
     check_given,
@@ -111,13 +112,18 @@ def refuse_mistakes(pipeline, X, y, params) -> None:
             groups = params.get(alias)
         if groups is not None:
             step._refuse_groups(X, groups)
-        elif not is_handed:
+        elif not is_handed and not _holds_groups(X):
             step._refuse_without_groups()
     if not routing_enabled():
         _refuse_keywords(pipeline, params)
     n_records, n_columns = (*getattr(X, "shape", ()), None, None)[:2]
     refuse_widths(pipeline, n_columns if isinstance(n_columns, Integral) else None)
     refuse_without_room(_with_room_to_learn(pipeline, n_records))
+
+
+def _holds_groups(X) -> bool:
+    """Whether X is `Batches` that come with sensitive features."""
+    return isinstance(X, InBatches) and X._first()[2] is not None
 
 
 def _refuse_keywords(pipeline, params) -> None:
