@@ -398,8 +398,10 @@ def named_positions(named, n_features: int, names=None) -> list[int]:
             if names is None:
                 raise ValueError(
                     f"sensitive_features={name!r} names a column but X has no column "
-                    "names. Pass a DataFrame (in a pipeline: set_output(transform="
-                    '"pandas") on the steps before), or give the column\'s position.'
+                    "names. Pass a DataFrame (in a pipeline whose steps keep the "
+                    'columns: set_output(transform="pandas")), the column\'s position, '
+                    "or the labels in the call, as in fit(X, y, "
+                    "sensitive_features=labels)."
                 )
             found = np.flatnonzero(names == name)
             if not len(found):
