@@ -1556,6 +1556,20 @@ MUTANTS = [
         "groups that batches hold are said to be missing",
     ),
     (
+        "h1206",
+        "_door/_dask.py",
+        'return hasattr(type(collection), "rechunk")',
+        'return hasattr(collection, "rechunk")',
+        "a dask frame with a column called rechunk passes for an array",
+    ),
+    (
+        "h1207",
+        "_door/_dask.py",
+        'hasattr(type(X), "dtype") and X.dtype.kind',
+        'hasattr(X, "dtype") and X.dtype.kind',
+        "a dask frame with a column called dtype passes for an array of one type",
+    ),
+    (
         "h1203",
         "privacy/_budget/_division.py",
         "max(len(tree) > 1, _n_sums(tree))",

@@ -538,6 +538,19 @@ def test_dask_frames_of_text_and_numbers():
         assert learnt(fit(*parts)) == learnt(fit(*columns))
 
 
+@pytest.mark.parametrize("name", ["rechunk", "chunks", "dtype", "simplify"])
+def test_columns_of_a_dask_frame_may_have_any_name(name):
+    """A frame hands them out as attributes: it passed for an array."""
+    pd = pytest.importorskip("pandas")
+    dd = pytest.importorskip("dask.dataframe")
+    fit = next(fit for fit in FITS if fit.name == "pipeline-labels")
+    columns = [pd.DataFrame(fit.X, columns=["a", name, "c"]), pd.Series(fit.y), None]
+    if fit.groups is not None:
+        columns[2] = pd.Series(fit.groups)
+    parts = [None if c is None else dd.from_pandas(c, npartitions=3) for c in columns]
+    assert learnt(fit(*parts)) == learnt(fit(*columns))
+
+
 # --- answers --------------------------------------------------------------------------
 
 

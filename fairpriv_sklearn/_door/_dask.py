@@ -373,7 +373,7 @@ def _asked(X, *others) -> tuple:
     answers = getattr(X, "__dict__", {}).get(_ANSWERS)
     if answers is None or answers.name != X.name:  # arrays can be written into
         return X, None
-    if not hasattr(answers.X, "rechunk") and any(hasattr(c, "rechunk") for c in others):
+    if not _is_array(answers.X) and any(map(_is_array, others)):
         return X, None  # only arrays are cut like arrays
     X, function = _asked(answers.X, *others)
     return X, both(function, answers.model)
@@ -715,7 +715,7 @@ def _pieces(collection, X):
         raise ValueError(
             "With a dask X, y and sensitive_features must be dask collections as well."
         )
-    if X is not None and hasattr(collection, "rechunk") and hasattr(X, "rechunk"):
+    if _is_array(X) and _is_array(collection):
         sizes = [X.chunks[0], *((n,) for n in collection.shape[1:])]
         if collection.shape[0] != X.shape[0]:
             raise ValueError(
@@ -724,7 +724,7 @@ def _pieces(collection, X):
         collection = collection.rechunk(tuple(sizes))
     # Only the columns that are asked for are read from a Parquet file. Optimised as a
     # whole, one by one, columns of a file may get other partitions.
-    if hasattr(collection, "simplify"):
+    if hasattr(type(collection), "simplify"):
         collection = collection.simplify()
     delayed = collection.to_delayed(optimize_graph=False)
     return list(np.ravel(delayed)) if isinstance(delayed, np.ndarray) else delayed
@@ -732,11 +732,16 @@ def _pieces(collection, X):
 
 def _one_block_wide(X):
     """An array cut along its rows only, with known lengths."""
-    if not hasattr(X, "rechunk"):
+    if not _is_array(X):
         return X
     if any(np.isnan(size) for size in X.chunks[0]):
         X = X.compute_chunk_sizes()
     return X.rechunk({1: -1}) if X.ndim == 2 and X.numblocks[1] > 1 else X
+
+
+def _is_array(collection) -> bool:
+    """Whether this is a dask array: a frame has columns of any name as attributes."""
+    return hasattr(type(collection), "rechunk")
 
 
 def is_dask(collection) -> bool:
@@ -762,14 +767,15 @@ def blockwise(answer, X, sensitive_features=None):
     groups = _pieces(sensitive_features, X) or [None] * len(parts)
     if len(groups) != len(parts):
         raise ValueError("X and sensitive_features must have the same partitions.")
-    if groups[0] is None and getattr(X, "dtype", np.dtype("O")).kind in "biuf":
+    is_typed = hasattr(type(X), "dtype") and X.dtype.kind in "biuf"
+    if groups[0] is None and is_typed:
         shape, dtype = _example(answer, np.zeros((1, *X.shape[1:]), X.dtype), None)
     else:
         task = dask.delayed(_example, pure=False)
         tasks = (task(answer, *both) for both in zip(parts, groups, strict=True))
         examples = (_computed([task])[0] for task in tasks)
         shape, dtype = next(filter(None, examples), ((), np.float64))
-    sizes = X.chunks[0] if hasattr(X, "chunks") else [np.nan] * len(parts)
+    sizes = X.chunks[0] if _is_array(X) else [np.nan] * len(parts)
     there, empty = dask.delayed(_answer, pure=False), np.empty((0, *shape), dtype)
     blocks = [
         da.from_delayed(there(answer, empty, part, group), (size, *shape), dtype=dtype)
