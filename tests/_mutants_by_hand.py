@@ -3452,6 +3452,27 @@ MUTANTS = [
         'verb = "does not treat"',
         "a gap that became smaller is said not to have",
     ),
+    (
+        "h1220",
+        "preprocessing/_reader.py",
+        "itertools.islice(io.StringIO(text[:200_000], None), _LOOKED_AT)",
+        "itertools.islice(text[:200_000].splitlines(True), _LOOKED_AT)",
+        "a page break in a title parts lines, and a row is taken for the header",
+    ),
+    (
+        "h1222",
+        "preprocessing/_reader.py",
+        "delimiter=separator, skipinitialspace=True)",
+        "delimiter=separator)",
+        "quotes behind a blank: columns are shifted",
+    ),
+    (
+        "h1223",
+        "preprocessing/_reader.py",
+        "skip = placed[first][0] if first else 0",
+        "skip = first",
+        "lines of blanks in a title are not left out",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

@@ -162,6 +162,7 @@ OTHERS = {
     "preprocessing/_encoded.py": "table_encoder",
     "preprocessing/_places.py": "generative_levels generative_pairs table_encoder",
     "preprocessing/_ranks.py": "ranks table_encoder",
+    "preprocessing/_reader.py": "cli",
     "preprocessing/_text_cells.py": "cli_files",
     "privacy/_budget/_costs.py": "with_budget",
     "privacy/_budget/_division.py": "with_budget all_rows",

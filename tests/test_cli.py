@@ -1257,6 +1257,17 @@ def test_decimal_commas_between_spaces(header, row, separator, n):
         ("X1,sex\n1,3,\n", "2,4,f\n", ["X1", "sex"], ["3", None]),
         ("2019,2020\n1,3,4\n", "2,4,f\n", ["2019", "2020"], ["3", "4"]),
         ("2019,s\nann,no,f\n", "bob,no,m\n", ["2019", "s"], ["no", "f"]),
+        # a title holds what parts lines elsewhere, or a line of blanks stands below it
+        ("Staff\x0cpage 1\njob,sex\nit,f\n", "hr,m\n", ["job", "sex"], ["it", "f"]),
+        ("Staff\u2028all\njob,sex\nit,f\n", "hr,m\n", ["job", "sex"], ["it", "f"]),
+        ('"Staff\n\nall"\njob,sex\nit,f\n', "hr,m\n", ["job", "sex"], ["it", "f"]),
+        ("Staff\n \t\njob,sex\nit,f\n", "hr,m\n", ["job", "sex"], ["it", "f"]),
+        (" \n\njob,sex\nit,f\n", "hr,m\n", ["job", "sex"], ["it", "f"]),
+        ("Staff\r \rjob,sex\rit,f\r", "hr,m\r", ["job", "sex"], ["it", "f"]),
+        # the separator stands in quotes behind a blank
+        ('job, sex\n"it, a", f\n', '"hr, b", m\n', ["job", "sex"], ["it, a", "f"]),
+        ('sex, job\nf, "it, a"\n', 'm, "hr, b"\n', ["sex", "job"], ["f", "it, a"]),
+        ('sex job\nf "it a"\n', 'm "hr b"\n', ["sex", "job"], ["f", "it a"]),
     ],
 )
 def test_no_row_of_a_person_becomes_the_header(tmp_path, text, row, names, first, n):

@@ -171,10 +171,10 @@ def _text(data: bytes, name: str, separator, encoding) -> Raw:
     text = _decoded(data, name, encoding, remarks)
     if text.count("\x00") > 0:
         raise InputError(f"{name!r} is not a text file; save the table as CSV.")
-    lines = text.splitlines()
-    if lines and lines[0].lower().startswith("sep=") and len(lines[0]) <= 6:
-        separator = separator or lines[0][4:].replace("\\t", "\t") or None
-        text = text.split(lines[0], 1)[1].lstrip("\r\n")
+    first = _first_lines(text)[0].rstrip("\n")
+    if first.lower().startswith("sep=") and len(first) <= 6:
+        separator = separator or first[4:].replace("\\t", "\t") or None
+        text = text.split(first, 1)[1].lstrip("\r\n")
     named = separator is not None
     separator = SEPARATORS.get(separator, separator) or _separator(text)
     if len(separator) != 1:
@@ -186,11 +186,10 @@ def _text(data: bytes, name: str, separator, encoding) -> Raw:
         left_out.append(f"{some(skip, 'line')} above the header")
     try:
         frame = pandas.read_csv(
-            io.StringIO(text),
+            io.StringIO(_from_line(text, skip)),
             sep=r"\s+" if separator == " " else separator,
             header=None,
             names=range(extra) if extra else None,
-            skiprows=skip,
             dtype=object,
             keep_default_na=False,  # then only cells that are not there are NaN
             skipinitialspace=True,
@@ -255,15 +254,37 @@ def _line(line: bytes) -> str:
     return line.decode("latin-1")
 
 
+def _first_lines(text: str) -> list[str]:
+    """The first lines, parted where pandas parts them: not at page breaks."""
+    return list(itertools.islice(io.StringIO(text[:200_000], None), _LOOKED_AT))
+
+
+def _from_line(text: str, skip: int) -> str:
+    """The text without its first lines."""
+    ends = (found.end() for found in re.finditer("\r\n?|\n", text))
+    return text[[0, *itertools.islice(ends, skip)][-1] :]
+
+
 def _rows(text: str, separator: str) -> list[list[str]]:
     """The first rows, for a look at their shape."""
-    start = io.StringIO("\n".join(text[:200_000].splitlines()[:_LOOKED_AT]))
+    return [row for _, row in _placed_rows(text, separator)]
+
+
+def _placed_rows(text: str, separator: str) -> list[tuple[int, list[str]]]:
+    """The first rows as pandas reads them, and in which line each begins."""
+    lines = _first_lines(text)
     if separator == " ":
-        return [line.split() for line in start if line.strip()]
+        lines = [" ".join(line.split()) for line in lines]
+    reader = csv.reader(lines, delimiter=separator, skipinitialspace=True)
+    found, begin = [], 0
     try:
-        return [row for row in csv.reader(start, delimiter=separator) if row]
+        for row in reader:
+            if row:
+                found.append((begin, row))
+            begin = reader.line_num
     except csv.Error:
         return []
+    return found
 
 
 def _separator(text: str) -> str:
@@ -286,14 +307,14 @@ def _separator(text: str) -> str:
     best = max(("\t", ";", ",", "|"), key=merit)
     if merit(best)[-1] < 2 or (best == "," and _only_decimal_commas(text)):
         spaced = merit(" ")[0] == 1 or _is_even(_rows(text, " "))
-        if not spaced and "," in text and "," not in text.lstrip().splitlines()[0]:
+        if not spaced and "," in text and "," not in _first_lines(text.lstrip())[0]:
             return ";"  # one column of numbers: its name has no comma
         return " " if spaced else ","
     return best
 
 
 def _only_decimal_commas(text: str) -> bool:
-    start = "\n".join(text[:200_000].splitlines()[:_LOOKED_AT])
+    start = "".join(_first_lines(text))
     return start.count(",") == len(re.findall(r"(?<=\d),(?=\d)", start))
 
 
@@ -309,18 +330,14 @@ def _header_line(text: str, separator: str) -> tuple[int, int, bool]:
 
     If not, each of them ends with a separator.
     """
-    rows = _rows(text, separator)
+    placed = _placed_rows(text, separator)
+    rows = [row for _, row in placed]
     widths = [len(row) for row in rows]
     if not rows:
         return 0, 0, False
     common = max(set(widths), key=lambda w: (widths.count(w), w))
-    first, skip = _n_titles(rows, common), 0
-    if first:
-        seen = -1
-        for skip, line in enumerate(text.splitlines()):  # noqa: B007
-            seen += bool(line.strip())
-            if seen == first:
-                break
+    first = _n_titles(rows, common)
+    skip = placed[first][0] if first else 0
     body = widths[first + 1 :]
     one_more = body and all(w == widths[first] + 1 for w in body)
     if not (one_more and widths[first] > 0 and rows[first][-1]):
