@@ -3473,6 +3473,38 @@ MUTANTS = [
         "skip = first",
         "lines of blanks in a title are not left out",
     ),
+    (
+        "h1224",
+        "privacy/_budget/_refusals.py",
+        "guarantee=own_releases(step)))",
+        "guarantee=one.step.guarantee))",
+        "a repair is taken to pay for a model that pays for itself",
+    ),
+    (
+        "h1225",
+        "privacy/_budget/_refusals.py",
+        "            for argument, model, _ in wrapped_models(step):",
+        "            for argument, model, _ in ():",
+        "an encoder spends before a model inside of a repair finds no room",
+    ),
+    (
+        "h1226",
+        "privacy/_steps.py",
+        """        models.append(("group_estimator", model, estimator.group_guarantee))
+    return models
+""",
+        """        del model
+    return models
+""",
+        "a model of the groups is taken to cost nothing",
+    ),
+    (
+        "h1227",
+        "privacy/_budget/_pipeline.py",
+        "return super().fit_predict(X, y, **self._checked(X, y, params))",
+        "return super().fit_predict(X, y, **params)",
+        "a pipeline of one budget that predicts its rows spends before it looks",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

@@ -22,7 +22,7 @@ from sklearn.base import (
     is_classifier,
 )
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.cluster import KMeans
+from sklearn.cluster import DBSCAN, KMeans
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import (
@@ -902,6 +902,18 @@ def test_a_pipeline_of_one_budget_whose_codes_are_wanted_asks_first():
     assert not hasattr(encoded(FAIR, None), "fit_transform")
 
 
+def test_a_pipeline_of_one_budget_that_predicts_its_rows_asks_first():
+    ledger = PrivacyLedger(50.0, 1e-3)
+    with pytest.warns(PrivacyLeakWarning, match="Not private: dbscan"):
+        pipeline = encoded(DBSCAN(eps=0), ledger)
+    with pytest.raises(ValueError, match="'eps' parameter of DBSCAN"):
+        pipeline.fit_predict(X)
+    assert ledger.spends() == []
+    pipeline[-1].eps = 0.5
+    assert len(pipeline.fit_predict(X)) == len(X) and len(ledger.spends()) == 1
+    assert not hasattr(encoded(FAIR, None), "fit_predict")
+
+
 def test_a_pipeline_of_one_budget_keeps_no_cache(tmp_path):
     ledger = PrivacyLedger(50.0, 1e-3)
     pipeline = encoded(logistic(bounds=None), ledger).set_params(memory=str(tmp_path))
@@ -1183,6 +1195,27 @@ def test_ledgers_have_room_for_a_repair_and_what_it_wraps(shared):
     total, *paid = fit(50.0)
     assert fit(1.01 * total) == (total, *paid) and sum(paid) == 2 + 2 * shared
     assert fit(0.99 * total) == (0.0, 0, 0)
+
+
+@pytest.mark.parametrize("blind", [False, True])
+def test_a_ledger_has_room_for_all_that_pays_inside_before_an_encoder_does(blind):
+    """The encoder in front had paid when what stands inside of a repair could not."""
+    model = logistic(bounds=None, data_norm=1.0)
+    more = {"blind": True, "group_estimator": model} if blind else {}
+    pipeline = encoded(decisions(make_pipeline("passthrough", model), **more), None)
+    pipeline[-1].epsilon = 0.5  # the model costs more than its repair
+    ledgers = [k for k in pipeline.get_params() if k.endswith("__ledger")]
+
+    def fit(room):
+        ledger = PrivacyLedger(room, 1e-5)
+        pipeline.set_params(**dict.fromkeys(ledgers, ledger))
+        with contextlib.suppress(BudgetExceededError):
+            pipeline.fit(X, Y, sensitive_features=GROUP)
+        return ledger.total().epsilon, len(ledger.spends())
+
+    total, paid = fit(50.0)
+    assert fit(1.01 * total) == (total, paid) and paid == len(ledgers) == 3 + blind
+    assert fit(0.99 * total) == (0.0, 0)
 
 
 def test_a_search_inside_a_repair_has_room_in_its_ledger():

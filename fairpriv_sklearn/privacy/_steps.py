@@ -637,22 +637,7 @@ _ROUNDED = 1.0 + 1e-11
 
 def expected_of(estimator) -> PrivacyGuarantee:
     """Return the guarantee that a private estimator of this library will have."""
-    relation = getattr(estimator, "_relation", lambda: estimator.neighboring)
-    events = step_events(estimator)
-    is_pure = all(isinstance(event, PureEvent) for event in events)
-    expected = PrivacyGuarantee.from_events(
-        events,
-        delta=0.0 if is_pure else estimator.delta,
-        neighboring=relation(),
-        mechanism=type(estimator).__name__,
-        noise_is_secure=estimator.random_state is None,
-    )
-    models = []
-    if hasattr(estimator, "base_guarantee"):
-        models.append(("estimator", estimator.estimator, estimator.base_guarantee))
-    if getattr(estimator, "blind", False):
-        model = estimator._expected_group_model()
-        models.append(("group_estimator", model, estimator.group_guarantee))
+    expected, models = own_releases(estimator), wrapped_models(estimator)
     # First what is fitted to other rows, then what was to any.
     for one in sorted(models, key=lambda one: isinstance(one[1], FrozenEstimator)):
         expected = _with_model(expected, *one, is_parted=not reads_all_rows(estimator))
@@ -660,6 +645,31 @@ def expected_of(estimator) -> PrivacyGuarantee:
     # The fit plans with room for the draws of its models, not knowing them; here its
     # own are not known either.
     return roomier(roomier(expected)) if composes else expected
+
+
+def own_releases(estimator) -> PrivacyGuarantee:
+    """The same of what it releases itself, without the models that it wraps."""
+    relation = getattr(estimator, "_relation", lambda: estimator.neighboring)
+    events = step_events(estimator)
+    is_pure = all(isinstance(event, PureEvent) for event in events)
+    return PrivacyGuarantee.from_events(
+        events,
+        delta=0.0 if is_pure else estimator.delta,
+        neighboring=relation(),
+        mechanism=type(estimator).__name__,
+        noise_is_secure=estimator.random_state is None,
+    )
+
+
+def wrapped_models(estimator) -> list[tuple]:
+    """Models that a repair wraps: their argument, themselves, and what is declared."""
+    models = []
+    if hasattr(estimator, "base_guarantee"):
+        models.append(("estimator", estimator.estimator, estimator.base_guarantee))
+    if getattr(estimator, "blind", False):
+        model = estimator._expected_group_model()
+        models.append(("group_estimator", model, estimator.group_guarantee))
+    return models
 
 
 def _costs_before(model: tuple) -> bool:

@@ -73,6 +73,23 @@ class BudgetPipeline(Pipeline):
         """
         return super().fit_transform(X, y, **self._checked(X, y, params))
 
+    @available_if(_pipeline_has("fit_predict"))
+    def fit_predict(self, X, y=None, **params):
+        """Fit the steps in turn, and predict the same rows by the last one.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame
+        y : array-like, default=None
+        **params : dict
+            As in scikit-learn; or `sensitive_features`, for all steps that take them.
+
+        Returns
+        -------
+        y_pred : array-like
+        """
+        return super().fit_predict(X, y, **self._checked(X, y, params))
+
     @available_if(_pipeline_has("score"))
     def score(self, X, y=None, sample_weight=None, **params):
         """Score the last step on what the others make of the table.

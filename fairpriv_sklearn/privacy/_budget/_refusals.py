@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from numbers import Integral
 
 import numpy as np
@@ -219,12 +220,11 @@ def refuse_without_room(*estimators, beside=None) -> None:
     beside : tuple (ledger, guarantee), default=None
         What else will be spent, and where.
     """
-    from .._steps import composed, walk  # which asks what steps cost
+    from .._steps import composed  # which asks what steps cost
 
     ledgers: dict = {}
-    for estimator in estimators:
-        for one in filter(_pays_alone, walk(estimator, fitted=False)):
-            ledgers.setdefault(one.estimator.ledger, []).append(one)
+    for one in (one for estimator in estimators for one in _payers(estimator)):
+        ledgers.setdefault(one.estimator.ledger, []).append(one)
     for ledger, theirs in ledgers.items():
         asked = composed(iter(theirs), planned=True)
         if beside is not None and beside[0] is ledger:
@@ -232,15 +232,25 @@ def refuse_without_room(*estimators, beside=None) -> None:
         ledger._refuse_beyond(asked)
 
 
-def _pays_alone(found) -> bool:
-    """Whether a step pays from our ledger, and nothing inside from one of its own.
+def _payers(estimator, name: str = "") -> Iterator:
+    """Steps that pay from our ledger, and what each of them pays.
 
-    What is only declared before the fit may cost less than that at the ledger's delta.
+    A repair pays for its own releases, what it wraps for itself. What is only declared
+    before the fit may cost less than that at the ledger's delta.
     """
-    if found.frozen or found.step.guarantee is None:
-        return False
-    params = found.estimator.get_params(deep=True).items()
-    inside = any(k.endswith("__ledger") and v is not None for k, v in params)
-    own = getattr(found.estimator, "ledger", None)
-    known = is_search(found.estimator) or kind_of(found.estimator) != "declared"
-    return isinstance(own, PrivacyLedger) and known and not inside
+    from .._steps import own_releases, walk, wrapped_models
+
+    for one in walk(estimator, name, fitted=False):
+        step = one.estimator
+        if one.frozen or one.step.guarantee is None:
+            continue
+        params = step.get_params(deep=True).items()
+        if any(k.endswith("__ledger") and v is not None for k, v in params):
+            if is_search(step):
+                continue
+            for argument, model, _ in wrapped_models(step):
+                yield from _payers(model, nested.argument_of(one.step.name, argument))
+            one = replace(one, step=replace(one.step, guarantee=own_releases(step)))
+        known = is_search(step) or kind_of(step) != "declared"
+        if known and isinstance(getattr(step, "ledger", None), PrivacyLedger):
+            yield one

@@ -60,7 +60,8 @@ def with_budget(estimator, epsilon, delta=1e-5, *, shares=None) -> Any:
         A pipeline or anything nested. Frozen parts stay as they are; what they cost
         counts. What fits one step several times, such as bagging, stacking or
         scikit-learn's own search, is refused. A ledger is an argument of the private
-        steps: give each of them the same one.
+        steps: give each of them the same one, but for what a repair wraps, which the
+        repair pays for; beside it that would count as if it read the same rows.
     epsilon : float
         Total budget. Range: (0, inf].
     delta : float, default=1e-5
