@@ -3505,6 +3505,13 @@ MUTANTS = [
         "return super().fit_predict(X, y, **params)",
         "a pipeline of one budget that predicts its rows spends before it looks",
     ),
+    (
+        "h1228",
+        "privacy/_budget/_costs.py",
+        "return max(_FEW_DRAWS, int(n_steps) * _DRAWS_OF_ONE if is_number else 0)",
+        "return _FEW_DRAWS",
+        "many iterations of a linear model are expected to make few draws",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

@@ -12,7 +12,7 @@ import pytest
 from _ends import approx
 from numpy.testing import assert_allclose
 from sklearn.base import clone
-from sklearn.ensemble import BaggingRegressor, StackingRegressor
+from sklearn.ensemble import BaggingRegressor, StackingRegressor, VotingClassifier
 from sklearn.feature_selection import RFE
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
@@ -298,6 +298,16 @@ def test_fewer_draws_than_expected_cost_no_more(epsilon, weights):
         ]
         actual = map(GaussianEvent, mus, draws)
         assert compose_epsilon(tuple(actual), 2 * delta) <= planned
+
+
+def test_many_iterations_of_a_linear_model_may_make_many_draws():
+    """The steps together cost more than was asked."""
+    models = [(name, classifier(max_iter=20_000)) for name in "abcdef"]
+    n_draws = 20_000 * 1000
+    steps = with_budget(VotingClassifier(models), 0.1).named_estimators.values()
+    mus = [calibrate_gaussian(s.epsilon, s.delta, n_draws=n_draws) for s in steps]
+    events = [GaussianEvent(mu, n_draws) for mu in mus]
+    assert 0.099 < compose_epsilon(events, 1e-5) <= 0.1
 
 
 @pytest.mark.parametrize("share", [0.0, 1e-6, 0.5, 0.9])
