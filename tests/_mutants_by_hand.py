@@ -3512,6 +3512,29 @@ MUTANTS = [
         "return _FEW_DRAWS",
         "many iterations of a linear model are expected to make few draws",
     ),
+    (
+        "h1229",
+        "privacy/_budget/_refusals.py",
+        "        last._refuse_parts(X, y, of_last)",
+        "        pass",
+        "an encoder spends before labels of later parts are looked at",
+    ),
+    (
+        "h1230",
+        "privacy/_budget/_refusals.py",
+        "of_last = groups if step is last else None",
+        "of_last = None",
+        "dask groups are taken to be missing before a fit",
+    ),
+    (
+        "h1231",
+        "_door/estimator.py",
+        """            self._refuse_groups(X, sensitive_features)
+        elif hasattr""",
+        """            pass
+        elif hasattr""",
+        "an encoder spends before groups of later parts are looked at",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

@@ -902,6 +902,36 @@ def test_a_pipeline_of_one_budget_whose_codes_are_wanted_asks_first():
     assert not hasattr(encoded(FAIR, None), "fit_transform")
 
 
+@pytest.mark.parametrize("form", ["batches", "dask"])
+@pytest.mark.parametrize("wrong", ["label", "group", "missing", "no groups"])
+def test_a_pipeline_of_one_budget_looks_at_y_and_groups_of_all_parts_first(form, wrong):
+    """What is wrong in a later part was found when the encoder had spent."""
+    ledger, last = PrivacyLedger(50.0, 1e-3), len(X) - 1
+    pipeline = encoded(FAIR, ledger)
+
+    def fit(y, groups):
+        cuts = [slice(0, 25), slice(25, None)]
+        if form == "batches":
+            parts = [(X[c], y[c], None if groups is None else groups[c]) for c in cuts]
+            return pipeline.fit(Batches(parts))
+        array = pytest.importorskip("dask.array").from_array
+        more = {} if groups is None else {"sensitive_features": array(groups, 25)}
+        return pipeline.fit(array(X, (25, -1)), array(y, 25), **more)
+
+    y, groups, said = np.array(Y, dtype=float), np.array(GROUP), "needs the sensitive"
+    if wrong == "no groups":
+        groups = None
+    elif wrong == "group":
+        groups[last], said = 7, "a label that is not in groups"
+    else:
+        y[last], said = 7 if wrong == "label" else np.nan, "not in classes"
+    with pytest.raises(ValueError, match=said):
+        fit(y, groups)
+    assert ledger.spends() == []
+    fit(np.array(Y), np.array(GROUP))
+    assert len(ledger.spends()) == 1
+
+
 def test_a_pipeline_of_one_budget_that_predicts_its_rows_asks_first():
     ledger = PrivacyLedger(50.0, 1e-3)
     with pytest.warns(PrivacyLeakWarning, match="Not private: dbscan"):

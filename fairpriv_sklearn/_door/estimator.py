@@ -55,7 +55,7 @@ from .._shared.sklearn import (
     StrOptions,
     safe_indexing,
 )
-from .._wall import Fact, learns_nothing, refuse_widths, warn_leak
+from .._wall import Fact, learns_nothing, n_rows_of, refuse_widths, warn_leak
 from ._dask import is_dask
 from ._stream import answer_in_parts, as_batches, batch_arguments
 
@@ -329,6 +329,24 @@ class DPEstimator(DocumentationLink, BaseEstimator):
             encode_labels(y, self.classes)
         elif is_regressor(self):
             self._refuse_outputs(refuse_no_numbers(self, y))
+
+    def _refuse_parts(self, X, y, sensitive_features) -> None:
+        """Refuse a target or groups in any part of a table, in a pass over it.
+
+        For who spends before a `fit` that would.
+        """
+        as_batches(X, y, sensitive_features).read(clone(self)._read_labels)
+
+    def _read_labels(self, X, y, sensitive_features) -> dict:
+        self._refuse_target(X, y)
+        if sensitive_features is not None:
+            self._refuse_groups(X, sensitive_features)
+        elif hasattr(self, "_refuse_without_groups"):
+            self._refuse_without_groups()
+        return {"seen": np.zeros(n_rows_of(X))}
+
+    def _refuse_groups(self, X, sensitive_features) -> None:
+        """Refuse groups that `fit` would, for who spends before it."""
 
     def _refuse_outputs(self, n_outputs: int) -> None:
         """Refuse arguments for another number of targets."""

@@ -72,6 +72,7 @@ def refuse_mistakes(pipeline, X, y, params) -> None:
             "A pipeline of one budget takes memory=None: whether a step comes from "
             "the cache tells whether the rows are those of an earlier fit."
         )
+    in_parts = isinstance(X, InBatches) or hasattr(type(X), "compute")
     check_columns(X, y, *params.values())
     for path, given in params.items():
         if path.endswith("__sample_weight") and np.ndim(given):
@@ -92,7 +93,7 @@ def refuse_mistakes(pipeline, X, y, params) -> None:
         last = last.steps[-1][1] if isinstance(last, Pipeline) else last.estimator
     if hasattr(type(last), "_refuse_target"):
         last._refuse_target(X, y)
-    elif not hasattr(type(X), "compute"):
+    elif not in_parts:
         _refuse_target(last, X, y)
     for step in (*steps.values(), last):
         if hasattr(type(step), "_refuse_cells_of"):
@@ -101,6 +102,7 @@ def refuse_mistakes(pipeline, X, y, params) -> None:
     # Where routing is on, sensitive features may have any name.
     names = [name for name, value in params.items() if value is not None]
     routed = routing_enabled() and names
+    of_last = None
     for path, step in steps.items():
         if hasattr(type(step), "_check_arguments"):
             step._check_arguments()
@@ -111,6 +113,7 @@ def refuse_mistakes(pipeline, X, y, params) -> None:
         alias = alias_of(step, "fit", "sensitive_features")
         if is_handed and asks_for(step, "fit", [alias]):
             groups = params.get(alias)
+        of_last = groups if step is last else None
         if groups is not None:
             step._refuse_groups(X, groups)
         elif not is_handed and not _holds_groups(X):
@@ -120,6 +123,8 @@ def refuse_mistakes(pipeline, X, y, params) -> None:
     n_records, n_columns = (*getattr(X, "shape", ()), None, None)[:2]
     refuse_widths(pipeline, n_columns if isinstance(n_columns, Integral) else None)
     refuse_without_room(_with_room_to_learn(pipeline, n_records))
+    if in_parts and len(steps) > 1 and hasattr(type(last), "_refuse_parts"):
+        last._refuse_parts(X, y, of_last)
 
 
 def _holds_groups(X) -> bool:
