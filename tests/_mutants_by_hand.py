@@ -3535,6 +3535,29 @@ MUTANTS = [
         elif hasattr""",
         "an encoder spends before groups of later parts are looked at",
     ),
+    (
+        "h1232",
+        "privacy/_budget/_refusals.py",
+        "        fit_wrapped(rehearsal, np.zeros((len(y), 1)), y)",
+        "        del rehearsal",
+        "an encoder spends before a target is tried that nothing would hand on",
+    ),
+    (
+        "h1233",
+        "privacy/_budget/_refusals.py",
+        "        _rehearse(last, y)\n",
+        "",
+        "what stands around a model further inside is not tried",
+    ),
+    (
+        "h1234",
+        "privacy/_budget/_refusals.py",
+        """            last._refuse_target(X, y)
+        _rehearse""",
+        """            pass
+        _rehearse""",
+        "a model is not asked for the target that it would be handed",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

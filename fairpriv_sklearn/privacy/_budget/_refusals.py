@@ -19,7 +19,7 @@ from sklearn.base import (
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.pipeline import Pipeline
-from sklearn.utils import check_array
+from sklearn.utils import check_array, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 
 from ..._shared import nested
@@ -123,7 +123,9 @@ def refuse_mistakes(pipeline, X, y, params) -> None:
     n_records, n_columns = (*getattr(X, "shape", ()), None, None)[:2]
     refuse_widths(pipeline, n_columns if isinstance(n_columns, Integral) else None)
     refuse_without_room(_with_room_to_learn(pipeline, n_records))
-    if in_parts and len(steps) > 1 and hasattr(type(last), "_refuse_parts"):
+    if not in_parts:
+        _rehearse(pipeline, y)
+    elif len(steps) > 1 and hasattr(type(last), "_refuse_parts"):
         last._refuse_parts(X, y, of_last)
 
 
@@ -180,6 +182,53 @@ def _refuse_target(model, X, y) -> None:
             f"y holds one label only, and {type(model).__name__} takes no such target: "
             "two are needed."
         )
+
+
+def _rehearse(estimator, y) -> None:
+    """Refuse a target that what stands around a private model would not hand on.
+
+    Such as logarithms, numbers in the place of labels, or three labels at a threshold.
+    """
+    while isinstance(estimator, Pipeline):
+        estimator = estimator.steps[-1][1]
+    if type(estimator).__module__.startswith("sklearn.") and private_steps(estimator):
+        models = {
+            name: _StandIn(model)
+            for name, model in estimator.get_params().items()
+            if "__" not in name and _predicts(model)
+        }
+        rehearsal = clone(estimator).set_params(**models)
+        fit_wrapped(rehearsal, np.zeros((len(y), 1)), y)
+
+
+def _predicts(value) -> bool:
+    is_one = isinstance(value, BaseEstimator)
+    return is_one and (is_classifier(value) or is_regressor(value))
+
+
+class _StandIn(BaseEstimator):
+    """In the place of a model: it looks at its target, and learns nothing."""
+
+    def __init__(self, model) -> None:
+        self.model = model
+
+    def fit(self, X, y):
+        last = self.model
+        while isinstance(last, Pipeline):
+            last = last.steps[-1][1]
+        if hasattr(type(last), "_refuse_target"):
+            last._refuse_target(X, y)
+        _rehearse(last, y)
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X):
+        return np.zeros(len(X))
+
+    predict_proba = decision_function = predict
+
+    def __sklearn_tags__(self):
+        return get_tags(self.model)
 
 
 def refuse_widths(estimator, n_columns: int | None, *, learnt=False) -> None:
