@@ -3558,6 +3558,20 @@ MUTANTS = [
         _rehearse""",
         "a model is not asked for the target that it would be handed",
     ),
+    (
+        "h1235",
+        "model_selection/_candidates.py",
+        "if any(map(_reads_otherwise, params.values())):",
+        "if False:",
+        "a search spends before a candidate meets a cell that it does not take",
+    ),
+    (
+        "h1236",
+        "model_selection/_candidates.py",
+        "return bool(estimators_inside(value))",
+        "return False",
+        "steps that are listed anew are not asked for cells",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

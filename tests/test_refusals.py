@@ -932,6 +932,27 @@ def test_a_pipeline_of_one_budget_looks_at_y_and_groups_of_all_parts_first(form,
     assert len(ledger.spends()) == 1
 
 
+@pytest.mark.parametrize(
+    "reads",
+    [
+        {"dptableencoder": [DPTableEncoder(), "passthrough"]},
+        {"steps": [[("model", logistic())]]},
+        {"dptableencoder__codebook": [{"x1": {"kind": "number", "missing": False}}]},
+    ],
+)
+def test_a_search_asks_each_candidate_for_cells_that_it_does_not_take(reads):
+    """The whole budget was spent on candidates of which one could not be fitted."""
+    ledger = PrivacyLedger(50.0, 1e-3)
+    model = make_pipeline(DPTableEncoder(), logistic(bounds=None, data_norm=1.0))
+    table = dict(_unreadable())["text"]
+    with pytest.raises(ValueError, match="cell"):
+        search(model, reads, ledger=ledger).fit(table, Y)
+    assert ledger.spends() == []
+    grid = {"dptableencoder__epsilon": [1.0, 2.0]}
+    search(model, grid, ledger=ledger).fit(table, Y)
+    assert len(ledger.spends()) == 1
+
+
 TEXT, THREE_LABELS = np.where(Y, "u", "v"), np.arange(len(Y)) % 3
 LOGARITHM = {"func": np.log, "inverse_func": np.exp, "check_inverse": False}
 

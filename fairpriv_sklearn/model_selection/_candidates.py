@@ -20,7 +20,13 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import Pipeline
 
-from .._door.estimator import DPEstimator, check_arguments, encode_labels, label_lists
+from .._door.estimator import (
+    DPEstimator,
+    check_arguments,
+    encode_labels,
+    label_lists,
+    refuse_cells,
+)
 from .._door.groups import (
     label_list,
     labels_by,
@@ -323,6 +329,8 @@ def check_candidates(estimator, grid: list[dict], task, ledger) -> set[str]:
         refuse_unpaid(chosen, ledger)
         refuse_spreading(pure_clone(chosen), "The estimator of the search")
         conditions.append(_check_members(chosen, task))
+        if any(map(_reads_otherwise, params.values())):
+            refuse_cells(chosen, task.X)
         if groups_for(chosen, "fit", task.given):
             refuse_left_out(chosen)
             refuse_groups(chosen, task.X, task.given)
@@ -333,6 +341,15 @@ def check_candidates(estimator, grid: list[dict], task, ledger) -> set[str]:
     for listed in lists:
         encode_labels(task.y, listed)
     return set().union(*conditions).difference(set.intersection(*conditions))
+
+
+def _reads_otherwise(value) -> bool:
+    """Whether an argument may decide which cells a candidate takes."""
+    if isinstance(value, str):
+        return value in ("passthrough", "drop")
+    if isinstance(value, list | tuple | np.ndarray):
+        return bool(estimators_inside(value))
+    return not isinstance(value, Real | None)
 
 
 def refuse_large_epsilon(epsilon: float) -> None:
