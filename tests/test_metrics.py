@@ -636,7 +636,7 @@ def test_intersections_and_string_labels():
         ({"classes": [0, 0]}, "classes lists a label twice"),
         ({"groups": [0, 2]}, "not in the list groups"),
         ({"classes": [0, 2]}, "not in the list classes"),
-        ({"y_pred": [0, 1, 1]}, "numbers of rows differ"),
+        ({"y_pred": [0, 1, 1]}, "numbers of rows differ: sensitive_features, y_pred.$"),
         ({"constraint": "parity"}, "constraint must be"),
         ({"neighboring": "replace"}, "neighboring must be"),
         ({"confidence_level": 95}, "confidence_level must be"),

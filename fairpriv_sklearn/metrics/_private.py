@@ -404,8 +404,8 @@ class _Reader:
                 raise ValueError("constraint='equalized_odds' needs y_true.")
             columns["y_true"] = _class_codes("y_true", y_true, self.classes)
         if len({len(column) for column in columns.values()}) > 1:
-            sizes = {name: len(column) for name, column in columns.items()}
-            raise ValueError(f"The numbers of rows differ: {sizes}.")
+            # How many there are is private where records come and go.
+            raise ValueError(f"The numbers of rows differ: {', '.join(columns)}.")
         for name, column in columns.items():
             if (column == POOLED).any():
                 public = "groups" if name == "sensitive_features" else "classes"
