@@ -1556,6 +1556,27 @@ MUTANTS = [
         "groups that batches hold are said to be missing",
     ),
     (
+        "h1250",
+        "postprocessing/_number_repair.py",
+        "if small or self._are_wide(counts, self._scales[column]):",
+        "if small:",
+        "rounded scores in few bins of wide bounds are drawn anew",
+    ),
+    (
+        "h1251",
+        "postprocessing/_significance.py",
+        "people = np.maximum(counts - TOLD * np.sqrt(noise_variance), 0.0)",
+        "people = np.maximum(counts, 0.0)",
+        "noise far away passes for variance between bins",
+    ),
+    (
+        "h1252",
+        "postprocessing/_number_repair.py",
+        'if self.n_bins != "auto" or variance == 0:\n            return False\n        if sig',
+        "if variance == 0:\n            return False\n        if sig",
+        "bins that somebody asks for are not split where they are wide",
+    ),
+    (
         "h1206",
         "_door/_dask.py",
         'return hasattr(type(collection), "rechunk")',

@@ -529,6 +529,91 @@ def test_scores_with_many_values_in_a_bin_are_left_unsplit(epsilon):
         assert fitted.output_ == ["randomized"]
 
 
+def test_variance_within_bins():
+    """By hand, and of people spread over their bins evenly."""
+    lost = significance.lost_in_bins
+    assert lost(np.array([50.0, 50]), 0.0, EVEN) == pytest.approx(1 / 4)
+    assert lost(np.full(7, 30.0), 0.0, EVEN) == pytest.approx(1 / 49)
+    assert lost(np.array([0, 9.0, 0]), 0.0, EVEN) == 1
+    assert lost(np.zeros(4), 0.0, EVEN) == 0
+    counts = np.array([5.0, 40, 10, 25])
+    scale = Scale(np.array([-3.0, 1.0, 2.0, 9.0]), np.array([0.0, 0.25, 0.5, 1.0]))
+    ends = np.array([-3.0, 1.0, 2.0, 5.5, 9.0])
+    inside = (np.arange(2000) + 0.5) / 2000
+    points = ends[:-1, None] + np.diff(ends)[:, None] * inside
+    weights = np.broadcast_to(counts[:, None], points.shape)
+    mean = np.average(points, weights=weights)
+    total = np.average((points - mean) ** 2, weights=weights)
+    apart = points - points.mean(axis=1, keepdims=True)
+    expected = np.average(apart**2, weights=weights) / total
+    assert lost(counts, 0.0, scale) == pytest.approx(expected, rel=1e-5)
+    # Three standard deviations are taken off, and what is less is noise.
+    noisy = np.where(counts > 0, counts + 6.0, 0.0)
+    noisy = np.concatenate([noisy, [6.0, -50.0, 0.0]])
+    longer = Scale(np.append(scale.knots, 900.0), np.append(scale.places * 4 / 7, 1.0))
+    assert lost(noisy, 4.0, longer) == pytest.approx(expected, rel=1e-5)
+
+
+def test_how_wide_bins_are_too_wide():
+    """1 / 12 of 1 / 12 + .75, a tenth, with three quarters in the bins beside one."""
+    model, scale = regressor((0, 1)), Scale.even((0.0, 5.0))
+    model._noise_variance = 1e-12
+    narrow = np.array([[0.0, 200, 100, 200, 0], [0, 176, 148, 176, 0]])
+    wide = np.array([[0.0, 200, 100, 200, 0], [0, 174, 152, 174, 0]])
+    assert model._are_wide(wide, scale) and not model._are_wide(narrow, scale)
+    # The variance is that of one group's count.
+    two, drowned = np.array([[0.0, 152, 148, 0]] * 2), [[0.0, 30, 500, 30, 0]]
+    model._noise_variance = 400.0
+    assert model._are_wide(two, scale)
+    assert not model._are_wide(np.array(drowned), scale)  # as of a constant
+    model._noise_variance = 0.0
+    assert not model._are_wide(wide, scale)
+    model._noise_variance = 1e-12
+    assert not model.set_params(n_bins=5)._are_wide(wide, scale)
+
+
+def test_rounded_scores_in_few_bins_are_not_drawn_anew():
+    """Splitting bins as wide as all scores would leave people a lottery."""
+    scores, group = people(3000, 1)
+    scores = scores.round(2)
+    fresh, groups = people(20_000, 2)
+    for seed in range(3):
+        wide = repair((-60, 60), epsilon=0.1, random_state=seed)
+        with pytest.warns(RepairWarning, match="stood back"):
+            wide.fit(scores, sensitive_features=group)
+        assert wide.output_ == ["continuous"]
+        answers = wide.transform(fresh.round(2), sensitive_features=groups)
+        assert np.mean((answers - fresh) ** 2) < 0.1
+    # Wide enough for a map, too few for a draw; there it helps.
+    scores, group = people(10_000, 1)
+    scores = scores.round(2)
+    narrower = repair((-15, 15), epsilon=0.12).fit(scores, sensitive_features=group)
+    assert narrower.output_ == ["continuous"]
+    answers = narrower.transform(fresh.round(2), sensitive_features=groups)
+    assert np.mean((answers - fresh) ** 2) < 0.3
+    assert gap(answers[:, 0], groups) < 0.2 < gap(fresh[:, 0], groups)
+    # Who asks for a draw, for a number of bins, or for no noise, gets it.
+    for params in ({"output": "randomized"}, {"n_bins": 12}, {"epsilon": np.inf}):
+        asked = repair((-60, 60), **{"epsilon": 1.0, **params})
+        asked.fit(np.round(scores, 0), sensitive_features=group)
+        assert asked.output_ == ["randomized"]
+
+
+@pytest.mark.parametrize("levels", [[-30.0, 30.0], [-4.0, -2.0, 0.0, 2.0, 4.0]])
+def test_few_values_far_apart_are_drawn(levels):
+    """In few bins as well, but what is between bins is nearly everything."""
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 2, 3000)
+    chosen = rng.random(3000) < 0.2 + 0.5 * group
+    at = chosen * rng.integers(1, len(levels), 3000)
+    scores = np.array(levels)[at][:, None]
+    bounds = (1.1 * min(levels), 1.1 * max(levels))
+    drawn = repair(bounds, groups=[0, 1]).fit(scores, sensitive_features=group)
+    assert drawn.output_ == ["randomized"] and not drawn.pooled_groups_[0].size
+    answers = drawn.transform(scores, sensitive_features=group)
+    assert gap(answers[:, 0], group) < 0.12 < 0.3 < gap(scores[:, 0], group)
+
+
 # --- standing back --------------------------------------------------------------------
 
 

@@ -264,14 +264,25 @@ class NumberRepair(Repair):
         self.output_ = ["continuous" if one else "randomized" for one in told]
 
     def _unsplit(self, distinct, scale) -> None:
-        """Leave bins unsplit where atoms are small, by released numbers."""
+        """Leave bins whole where atoms are small or bins wide, by released numbers."""
         if distinct is None:
             return
         for column, counts in enumerate(self.counts_):
             counts = counts.reshape(-1, self.n_bins_)
             told = counts.sum(axis=0), len(counts) * self._noise_variance
-            if significance.has_small_atoms(distinct[column], scale, *told):
+            small = significance.has_small_atoms(distinct[column], scale, *told)
+            if small or self._are_wide(counts, self._scales[column]):
                 self.output_[column] = "continuous"
+
+    def _are_wide(self, counts, scale) -> bool:
+        """Whether a draw within default bins would hide what the scores tell."""
+        variance = self._noise_variance
+        if self.n_bins != "auto" or variance == 0:
+            return False
+        if significance.is_constant(counts, variance):  # nobody is moved
+            return False
+        told = counts.sum(axis=0), len(counts) * variance
+        return significance.lost_in_bins(*told, scale) > significance.MOST_LOST
 
     def _number_of_bins(self, growth) -> int:
         """Number of bins: a rule of public and of released numbers."""

@@ -280,6 +280,9 @@ MARGIN = 0.25
 # a continuous repair is then worse than none, and moves people by as much as a bin is
 # wide. More than two, as noise makes them look more. Chosen on simulated scores.
 FEWEST_BINS = 2.15
+# Part of the variance of all scores that may be within bins where places in a bin are
+# drawn: answers lose it, and gain as much by the draw. Chosen on simulated scores.
+MOST_LOST = 0.1
 
 
 def told_ends(
@@ -329,6 +332,35 @@ def told_bins(counts: np.ndarray, noise_variance: float, scale) -> tuple[int, in
     ends = left(min(BEYOND_PER_WIDTH * wide, MOST_BEYOND))
     places = scale(ends + MARGIN * np.ptp(ends) * np.array([-1.0, 1.0])) * n_bins
     return int(np.floor(places[0])), int(np.ceil(places[1]))
+
+
+def lost_in_bins(counts: np.ndarray, noise_variance: float, scale) -> float:
+    """Part of the variance of the scores that is within bins, by noisy counts.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n_bins,)
+        Noisy counts of all people.
+    noise_variance : float
+        Of one of them. They are lowered by three of its standard deviations: noise far
+        away looks like variance between bins.
+    scale : Scale
+        Of the bins.
+
+    Returns
+    -------
+    lost : float
+        From 0 to 1; 0 where noise hides everybody.
+    """
+    people = np.maximum(counts - TOLD * np.sqrt(noise_variance), 0.0)
+    if not people.any():
+        return 0.0
+    ends = scale.inverse(np.linspace(0, 1, len(counts) + 1))
+    middles = (ends[1:] + ends[:-1]) / 2
+    mean = np.average(middles, weights=people)
+    between = np.average((middles - mean) ** 2, weights=people)
+    within = np.average(np.diff(ends) ** 2, weights=people) / 12
+    return float(within / (within + between))
 
 
 def bins_in_use(
