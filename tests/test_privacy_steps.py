@@ -562,6 +562,28 @@ def test_a_step_that_is_not_covered_voids_a_budget_of_few_records():
     assert repair.privacy_.epsilon == np.inf
 
 
+def test_a_budget_says_what_around_private_steps_is_not_private():
+    """It was said of pipelines only: the fit had spent when the report said so."""
+    inner = make_pipeline(DPTableEncoder(), DPLinearRegression(target_bounds=(0, 9)))
+    checked = TransformedTargetRegressor(inner, func=np.log, inverse_func=np.exp)
+    both = FeatureUnion([("learnt", DPTableEncoder()), ("scaled", StandardScaler())])
+    for one, named in (
+        (checked, "TransformedTargetRegressor. .*check_inverse=False"),
+        (both, "scaled .StandardScaler."),
+    ):
+        with pytest.warns(PrivacyLeakWarning, match=f"Not private: {named}") as said:
+            with_budget(one, 1.0)
+        assert len(said) == 1
+    repair = DPBarycenterRegressor(line(), target_bounds=(0, 1), groups=[0, 1])
+    quiet = FeatureUnion([("learnt", DPTableEncoder())])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with_budget(checked.set_params(check_inverse=False), 1.0)
+        with_budget(quiet, 1.0)
+        # A repair says so when it is fitted.
+        with_budget(clone(repair).set_params(estimator=LinearRegression()), 1.0)
+
+
 def test_nothing_private_is_expected_of_plain_models():
     assert expected_guarantee(StandardScaler()) is None
     assert surely_uncovered(make_pipeline(StandardScaler(), line())) == [

@@ -16,6 +16,7 @@ from .._steps import expected_guarantee, ways_out
 from ._costs import (
     CONSTANT_SHARE,
     each_step,
+    has_budget,
     is_encoder,
     kind_of,
     private_steps,
@@ -84,7 +85,8 @@ def with_budget(estimator, epsilon, delta=1e-5, *, shares=None) -> Any:
     Warns
     -----
     PrivacyLeakWarning
-        If a step of a pipeline is not private: then the whole is not.
+        If a step of a pipeline, or what scikit-learn wraps around one, is not private:
+        then the whole is not.
 
     See Also
     --------
@@ -109,18 +111,22 @@ def with_budget(estimator, epsilon, delta=1e-5, *, shares=None) -> Any:
     chosen.set_params(**each_step(chosen, "min_records", least))
     if type(chosen) is Pipeline:
         chosen = BudgetPipeline(**chosen.get_params(deep=False))
+    if not has_budget(chosen):
         _warn_of_uncovered(chosen)
     return chosen
 
 
-def _warn_of_uncovered(pipeline) -> None:
-    """Say which steps no budget covers; what wraps a model says so in its own fit."""
-    expected = expected_guarantee(pipeline)
-    if expected is not None and expected.uncovered:
+def _warn_of_uncovered(estimator) -> None:
+    """Say which steps no budget covers; a repair says so in its own fit."""
+    expected = expected_guarantee(estimator)
+    # No part is private where what holds them all is not.
+    whole = (type(estimator).__name__,)
+    uncovered = whole if expected is None else expected.uncovered
+    if uncovered:
         warn_caller(
-            f"Not private: {', '.join(expected.uncovered)}. The budget is that of the "
+            f"Not private: {', '.join(uncovered)}. The budget is that of the "
             "private steps, and the guarantee of the whole is infinite."
-            f"{ways_out(pipeline)}",
+            f"{ways_out(estimator)}",
             PrivacyLeakWarning,
         )
 
