@@ -1526,10 +1526,13 @@ def test_a_model_that_cannot_learn_is_told_before_the_spend(
     arguments = [str(table), "--target", "pay", "--sensitive", "sex", *options]
     assert run(tmp_path, *arguments) == 0
     before = " ".join(capsys.readouterr().err.partition("[1/5]")[0].split())
-    told = re.search(r"learns from about ([\d,]+) of the ([\d,]+) training", before)
+    learns = r"learns from (?:about ([\d,]+) of )?the ([\d,]+) training rows"
+    told = re.search(learns, before)
     assert bool(told) == (few is not None)
     if told:
-        n_inner, n_rows = (int(n.replace(",", "")) for n in told.groups())
+        # Of all rows, which are about all rows of themselves, it is not said.
+        assert bool(told[1]) == (few < 100)
+        n_inner, n_rows = (int((n or told[2]).replace(",", "")) for n in told.groups())
         assert round(100 * n_inner / n_rows) == few
         assert ("without --blind it is more" in before) == ("--blind" in options)
         fair = report(tmp_path)["models"][2]
@@ -2050,6 +2053,20 @@ def test_real_world_files(tmp_path):
     assert len(good) >= 60 and set(good) == {"right"}
     rest = [outcome for right, _, outcome in found if not right]
     assert all(outcome.startswith("sentence: ") for outcome in rest)
+
+
+def test_a_column_of_another_sheet_is_missing(tmp_path, capsys):
+    pytest.importorskip("openpyxl")
+    import pandas as pd
+
+    path = tmp_path / "people.xlsx"
+    with pd.ExcelWriter(path) as book:
+        pd.DataFrame({"note": ["a"]}).to_excel(book, sheet_name="about", index=False)
+        pd.DataFrame({"wage": [1], "sex": ["f"]}).to_excel(book, sheet_name="people")
+    assert run(tmp_path, str(path), "--target", "wage", "--sensitive", "sex") == 2
+    said = capsys.readouterr().err
+    assert "no column 'wage'" in said
+    assert "'about' was read (--sheet names another)" in " ".join(said.split())
 
 
 def test_malformed_inputs_get_a_result_or_one_sentence(tmp_path):

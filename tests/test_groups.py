@@ -148,6 +148,8 @@ def test_missing_labels_of_data_frames_raise():
         ([{"a"}, {"b"}], "hashable"),
         (np.zeros((2, 2, 2)), "one or two dimensions"),
         (np.zeros((2, 0)), "no column"),
+        ("sex", "got 'sex'. Pass the column itself here, not its name."),
+        (None, "got None.$"),
     ],
 )
 def test_odd_labels_raise(labels, match):

@@ -41,6 +41,7 @@ from fairpriv_sklearn.accounting import (
     compose_epsilon,
 )
 from fairpriv_sklearn.accounting._composition import _epsilon_of
+from fairpriv_sklearn.linear_model import DPLinearRegression
 from fairpriv_sklearn.privacy import (
     BudgetExceededError,
     PrivacyGuarantee,
@@ -516,6 +517,14 @@ def test_memory_cannot_be_pickled():
         pickle.dumps(PrivacyLedger(2))
     with pytest.raises(RuntimeError, match=r"path=\.\.\."):
         pickle.dumps({"a": PrivacyLedger(2).for_dataset("x")})
+    model = DPLinearRegression(
+        target_bounds=(0, 1), epsilon=1.0, ledger=PrivacyLedger(2, 1e-5)
+    ).fit([[0.0], [1.0]] * 50, [0.0, 1.0] * 50)
+    with pytest.raises(RuntimeError, match=r"set_params\(ledger=None\)"):
+        pickle.dumps(model)
+    again = pickle.loads(pickle.dumps(model.set_params(ledger=None)))
+    assert again.predict([[0.5]]) == model.predict([[0.5]])
+    assert again.privacy_ == model.privacy_
 
 
 def test_memory_cannot_be_spent_after_a_fork(monkeypatch):

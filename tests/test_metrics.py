@@ -634,7 +634,7 @@ def test_intersections_and_string_labels():
         ({"groups": [0]}, "at least two groups"),
         ({"classes": [0]}, "classes must list 2 labels"),
         ({"classes": [0, 0]}, "classes lists a label twice"),
-        ({"groups": [0, 2]}, "not in the list groups"),
+        ({"groups": [0, 2]}, r"not in the list groups \(1 is not '1', .*are tuples"),
         ({"classes": [0, 2]}, "not in the list classes"),
         ({"y_pred": [0, 1, 1]}, "numbers of rows differ: sensitive_features, y_pred.$"),
         ({"constraint": "parity"}, "constraint must be"),

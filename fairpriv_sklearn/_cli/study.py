@@ -368,8 +368,9 @@ def before_spending(table: Table, train, args, task, shares) -> list[str]:
     few = _too_few_to_learn(model, len(train))
     if few:
         without = " (without --blind it is more)" if args.blind else ""
+        part = f"about {few:,} of the " if few < len(train) else "the "
         said.append(
-            f"The private and fair model learns from about {few:,} of the "
+            f"The private and fair model learns from {part}"
             f"{len(train):,} training rows{without}: so few for its epsilon that it "
             "will answer the same, or nearly, for everybody; more rows or a larger "
             "--epsilon help."

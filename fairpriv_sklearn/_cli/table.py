@@ -186,7 +186,9 @@ def check_names(args, raw: Raw, codebook) -> list[str]:
         if name not in raw.columns:
             shown = ", ".join(list(raw.columns)[:30])
             more = ", ..." if len(raw.columns) > 30 else ""
-            also = [f" Also: {said}." for said in raw.remarks if "--encoding" in said]
+            said = [*raw.remarks, *raw.left_out]
+            way_out = "--encoding", "--sheet"
+            also = [f" Also: {one}." for one in said if any(w in one for w in way_out)]
             raise InputError(
                 f"The file has no column {name!r}; its columns are {shown}{more}."
                 + "".join(also)

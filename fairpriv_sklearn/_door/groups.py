@@ -304,6 +304,8 @@ def label_list(sensitive_features) -> list:
         raise TypeError(
             "sensitive_features must hold one label per row, or one column per "
             f"attribute, got {described(sensitive_features)}."
+            + " Pass the column itself here, not its name."
+            * isinstance(sensitive_features, str)
         )
     # A DataFrame: each column's own dtype. A label of the index may be called so.
     if hasattr(type(sensitive_features), "columns"):

@@ -410,7 +410,8 @@ class _Reader:
             if (column == POOLED).any():
                 public = "groups" if name == "sensitive_features" else "classes"
                 raise ValueError(
-                    f"{name} has a label that is not in the list {public}."
+                    f"{name} has a label that is not in the list {public} (1 is not "
+                    "'1', and labels of several columns are tuples)."
                 )
         if self.by_truth:
             codes = codes * n_classes + columns["y_true"]

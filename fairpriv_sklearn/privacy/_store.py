@@ -100,7 +100,8 @@ class MemoryStore:
 _ONE_PROCESS = (
     "This PrivacyLedger lives in the memory of one process and cannot follow the work "
     "into another one (pickling, n_jobs > 1, fork). Give it a file, "
-    "PrivacyLedger(..., path=...), and all processes share the budget."
+    "PrivacyLedger(..., path=...), and all processes share the budget; or save a "
+    "fitted model without it, after set_params(ledger=None)."
 )
 
 _INSIDE = (
