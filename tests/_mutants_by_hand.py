@@ -3566,7 +3566,7 @@ MUTANTS = [
     (
         "h1233",
         "privacy/_budget/_refusals.py",
-        "        _rehearse(last, y)\n",
+        "        rehearse(last, y)\n",
         "",
         "what stands around a model further inside is not tried",
     ),
@@ -3574,9 +3574,9 @@ MUTANTS = [
         "h1234",
         "privacy/_budget/_refusals.py",
         """            last._refuse_target(X, y)
-        _rehearse""",
+        rehearse""",
         """            pass
-        _rehearse""",
+        rehearse""",
         "a model is not asked for the target that it would be handed",
     ),
     (
@@ -3592,6 +3592,34 @@ MUTANTS = [
         "return bool(estimators_inside(value))",
         "return False",
         "steps that are listed anew are not asked for cells",
+    ),
+    (
+        "h1237",
+        "metrics/_private.py",
+        "{', '.join(columns)}.",
+        "{len(predicted)}.",
+        "how many rows there are is said where records come and go",
+    ),
+    (
+        "h1238",
+        "model_selection/_candidates.py",
+        "        rehearse(made(estimator, params), task.y)",
+        "        pass",
+        "a search spends before a target is tried that nothing would hand on",
+    ),
+    (
+        "h1239",
+        "privacy/_budget/_refusals.py",
+        "y = y if listed is None else np.asarray(listed)",
+        "del listed",
+        "which labels occur decides whether a threshold is refused for nothing",
+    ),
+    (
+        "h1221",
+        "postprocessing/_phases.py",
+        "            rehearse(model.given, getattr(rows.whole(), model.target))",
+        "            pass",
+        "a repair spends before a target is tried that nothing would hand on",
     ),
 ]
 

@@ -985,10 +985,24 @@ def test_a_pipeline_of_one_budget_tries_what_a_model_is_handed_for_y(
 ):
     """Behind an encoder that had spent, no model was fitted to such a target."""
     ledger = PrivacyLedger(50.0, 1e-3)
+    if y is not TEXT:  # of these a search knows by its own list
+        public = lists(model) | ({"classes": [0, 1, 2]} if is_classifier(model) else {})
+        with pytest.raises(ValueError, match="refused"):
+            DPGridSearchCV(wrap(model), {}, ledger=ledger, **public).fit(X, y)
+        with pytest.raises(ValueError, match="refused"):
+            dp_cross_validate(wrap(model), X, y, ledger=ledger, **public)
+        repair = decisions if is_classifier(model) else numbers
+        if hasattr(wrap(model), "predict_proba") or repair is numbers:
+            with pytest.raises(ValueError, match="refused"):
+                repaired = repair(wrap(model), ledger=ledger).set_params(**public)
+                repaired.fit(X, y, sensitive_features=GROUP)
     bounds = [k for k in model.get_params() if k.endswith("bounds")]
     model = clone(model).set_params(**dict.fromkeys(bounds[:1], None))
     with pytest.raises(ValueError, match="refused"):
         encoded(wrap(model), ledger).fit(X, y)
+    if y is THREE_LABELS:  # listed, whatever labels there are
+        with pytest.raises(ValueError, match="refused"):
+            encoded(wrap(model), ledger).fit(X, Y)
     assert ledger.spends() == []
     classes = [k for k in model.get_params() if k.endswith("classes")]
     model.set_params(**dict.fromkeys(classes, [0, 1]))

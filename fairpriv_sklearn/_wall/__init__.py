@@ -65,6 +65,7 @@ from ..privacy import (
     reads_all_rows,
     refuse_widths,
     refuse_without_room,
+    rehearse,
     roomier,
     settings_of,
     warn_leak,

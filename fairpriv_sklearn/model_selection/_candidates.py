@@ -60,6 +60,7 @@ from .._wall import (
     noise_source,
     own_guarantee,
     reads_all_rows,
+    rehearse,
     rows_of,
     ways_out,
 )
@@ -340,6 +341,8 @@ def check_candidates(estimator, grid: list[dict], task, ledger) -> set[str]:
             refuse_unheard(chosen)
     for listed in lists:
         encode_labels(task.y, listed)
+    for params in grid:
+        rehearse(made(estimator, params), task.y)
     return set().union(*conditions).difference(set.intersection(*conditions))
 
 

@@ -50,6 +50,7 @@ from .._wall import (
     n_rows_of,
     own_guarantee,
     refuse_without_room,
+    rehearse,
     roomier,
     ways_out,
 )
@@ -496,6 +497,8 @@ class Phases:
             answered = ask(rows)
             self.wall.reserve()
             return self.wall, *answered
+        for model in self.fitted_here if type(rows) is Rows else ():
+            rehearse(model.given, getattr(rows.whole(), model.target))
         refuse_without_room(
             *(model.given for model in self.fitted_here),
             beside=(self.meta.ledger, self.wall.cost or self.wall.planned),

@@ -124,7 +124,7 @@ def refuse_mistakes(pipeline, X, y, params) -> None:
     refuse_widths(pipeline, n_columns if isinstance(n_columns, Integral) else None)
     refuse_without_room(_with_room_to_learn(pipeline, n_records))
     if not in_parts:
-        _rehearse(pipeline, y)
+        rehearse(pipeline, y)
     elif len(steps) > 1 and hasattr(type(last), "_refuse_parts"):
         last._refuse_parts(X, y, of_last)
 
@@ -184,21 +184,37 @@ def _refuse_target(model, X, y) -> None:
         )
 
 
-def _rehearse(estimator, y) -> None:
+# What hands a target, or something made of it, on to models that it fits once each.
+_HAND_ON = """FixedThresholdClassifier TransformedTargetRegressor VotingClassifier
+    VotingRegressor""".split()
+
+
+def rehearse(estimator, y) -> None:
     """Refuse a target that what stands around a private model would not hand on.
 
-    Such as logarithms, numbers in the place of labels, or three labels at a threshold.
+    Such as logarithms, numbers in the place of labels, or three labels at a threshold:
+    those that the model lists, as which of them occur is nobody's business.
     """
-    while isinstance(estimator, Pipeline):
-        estimator = estimator.steps[-1][1]
-    if type(estimator).__module__.startswith("sklearn.") and private_steps(estimator):
+    estimator = _last_of(estimator)
+    kind = type(estimator)
+    is_known = kind.__module__.startswith("sklearn.") and kind.__name__ in _HAND_ON
+    if is_known and private_steps(estimator):
         models = {
             name: _StandIn(model)
             for name, model in estimator.get_params().items()
             if "__" not in name and _predicts(model)
         }
+        model = _last_of(getattr(estimator, "estimator", None))
+        listed = getattr(model, "classes", None)
+        y = y if listed is None else np.asarray(listed)
         rehearsal = clone(estimator).set_params(**models)
         fit_wrapped(rehearsal, np.zeros((len(y), 1)), y)
+
+
+def _last_of(estimator):
+    while isinstance(estimator, Pipeline):
+        estimator = estimator.steps[-1][1]
+    return estimator
 
 
 def _predicts(value) -> bool:
@@ -213,12 +229,10 @@ class _StandIn(BaseEstimator):
         self.model = model
 
     def fit(self, X, y):
-        last = self.model
-        while isinstance(last, Pipeline):
-            last = last.steps[-1][1]
+        last = _last_of(self.model)
         if hasattr(type(last), "_refuse_target"):
             last._refuse_target(X, y)
-        _rehearse(last, y)
+        rehearse(last, y)
         self.classes_ = np.unique(y)
         return self
 
