@@ -3510,14 +3510,10 @@ MUTANTS = [
     ),
     (
         "h1226",
-        "privacy/_steps.py",
-        """        models.append(("group_estimator", model, estimator.group_guarantee))
-    return models
-""",
-        """        del model
-    return models
-""",
-        "a model of the groups is taken to cost nothing",
+        "privacy/_budget/_refusals.py",
+        "            step._refuse_journal()",
+        "            pass",
+        "an encoder spends inside of a journal that serves no second fit",
     ),
     (
         "h1227",

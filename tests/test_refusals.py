@@ -60,7 +60,7 @@ from fairpriv_sklearn._door.groups import named_positions
 from fairpriv_sklearn._shared.origin import _ORIGINS, origin
 from fairpriv_sklearn._training._penalty import most_records
 from fairpriv_sklearn.datasets import make_spurious_bias
-from fairpriv_sklearn.distributed import Batches
+from fairpriv_sklearn.distributed import Batches, resume
 from fairpriv_sklearn.generative import (
     DPSinkhornGenerator,
     DPSlicedWassersteinGenerator,
@@ -951,6 +951,17 @@ def test_a_search_asks_each_candidate_for_cells_that_it_does_not_take(reads):
     grid = {"dptableencoder__epsilon": [1.0, 2.0]}
     search(model, grid, ledger=ledger).fit(table, Y)
     assert len(ledger.spends()) == 1
+
+
+def test_a_pipeline_of_one_budget_is_not_begun_inside_of_one_journal(tmp_path):
+    """It served the encoder's fit, which had spent before the model was refused."""
+    ledger = PrivacyLedger(50.0, 1e-3)
+    pipeline = encoded(logistic(bounds=None, data_norm=1.0), ledger)
+    with resume(tmp_path / "journal"):
+        with pytest.raises(ValueError, match="one journal serves one fit"):
+            pipeline.fit(X, Y)
+        assert ledger.spends() == []
+        with_budget(make_pipeline("passthrough", logistic()), 1.0).fit(X, Y)
 
 
 TEXT, THREE_LABELS = np.where(Y, "u", "v"), np.arange(len(Y)) % 3

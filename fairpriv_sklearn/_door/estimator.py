@@ -55,7 +55,14 @@ from .._shared.sklearn import (
     StrOptions,
     safe_indexing,
 )
-from .._wall import Fact, learns_nothing, n_rows_of, refuse_widths, warn_leak
+from .._wall import (
+    Fact,
+    current_journal,
+    learns_nothing,
+    n_rows_of,
+    refuse_widths,
+    warn_leak,
+)
 from ._dask import is_dask
 from ._stream import answer_in_parts, as_batches, batch_arguments
 
@@ -329,6 +336,14 @@ class DPEstimator(DocumentationLink, BaseEstimator):
             encode_labels(y, self.classes)
         elif is_regressor(self):
             self._refuse_outputs(refuse_no_numbers(self, y))
+
+    def _refuse_journal(self) -> None:
+        """Refuse to be one of several fits in one `resume`."""
+        if current_journal.get() is not None:
+            raise ValueError(
+                "A pipeline fits several private steps, and one journal serves one "
+                "fit: fit it outside of `resume`, or each step in one of its own."
+            )
 
     def _refuse_parts(self, X, y, sensitive_features) -> None:
         """Refuse a target or groups in any part of a table, in a pass over it.

@@ -104,6 +104,8 @@ def refuse_mistakes(pipeline, X, y, params) -> None:
     routed = routing_enabled() and names
     of_last = None
     for path, step in steps.items():
+        if len(steps) > 1 and hasattr(type(step), "_refuse_journal"):
+            step._refuse_journal()
         if hasattr(type(step), "_check_arguments"):
             step._check_arguments()
         if not hasattr(type(step), "_refuse_without_groups"):
