@@ -3617,6 +3617,62 @@ MUTANTS = [
         "            pass",
         "a repair spends before a target is tried that nothing would hand on",
     ),
+    (
+        "h1210",
+        "postprocessing/_scale.py",
+        "found if SHARE < found <= LARGEST_SHARE else SHARE",
+        "max(SHARE, min(found, LARGEST_SHARE))",
+        "more is spent where nobody is found for it",
+    ),
+    (
+        "h1211",
+        "postprocessing/_scale.py",
+        "CERTAIN * np.sqrt(length) * deviation",
+        "CERTAIN * length * deviation",
+        "a run is lowered as its cells are, one by one",
+    ),
+    (
+        "h1212",
+        "postprocessing/_scale.py",
+        "IN_RUN * reigns",
+        "IN_RUN * n",
+        "of few people noise alone is a crowd",
+    ),
+    (
+        "h1213",
+        "postprocessing/_number_repair.py",
+        'n_public = n_rows if self.neighboring == "replace_one" else None',
+        "n_public = n_rows",
+        "a private number of rows parts the budget",
+    ),
+    (
+        "h1214",
+        "postprocessing/_barycenter_regressor.py",
+        "self._plan(1, rows.n_rows * (1 if all_rows else self.calibration_size))",
+        "self._plan(1, rows.n_rows)",
+        "rows that fit the model are counted among those that calibrate",
+    ),
+    (
+        "h1215",
+        "postprocessing/_number_repair.py",
+        "_scale.share(n_public, self.epsilon / n_columns)",
+        "_scale.share(n_public, self.epsilon)",
+        "each of several columns is said to have the whole epsilon",
+    ),
+    (
+        "h1216",
+        "postprocessing/_scale.py",
+        "range(1, LONGEST_RUN + 1)",
+        "range(1, LONGEST_RUN + 2)",
+        "six cells are a run",
+    ),
+    (
+        "h1217",
+        "postprocessing/_scale.py",
+        "if n is None or n > reigns:",
+        "if n is None:",
+        "runs are looked for where noise is small",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

@@ -601,6 +601,23 @@ def test_plans_of_repaired_numbers():
         assert [one.parameter for one in found] == approx(
             [epsilon for _, epsilon, _ in lines]
         )
+    # 30 over rows and epsilon, between 2 and 4 %.
+    for n_rows, n_columns, relation, share in (
+        (1000, 1, "replace_one", 0.02),
+        (500, 1, "replace_one", 0.03),
+        (500, 2, "replace_one", 0.02),
+        (1000, 2, "replace_one", 0.03),
+        (500, 1, "add_remove", 0.02),
+        (None, 1, "replace_one", 0.02),
+    ):
+        model = DPBarycenterRegressor(
+            None, output="continuous", neighboring=relation, **asked
+        )
+        found = repair(model, 3)._plan(n_columns, n_rows)
+        assert [(one.name, one.parameter) for one in found] == [
+            (COUNTS, approx(2 * (1 - share))),
+            ("scores of all groups", approx(2 * share)),
+        ]
     silent = DPBarycenterRegressor(None, n_bins=10, epsilon=math.inf)
     assert [one.parameter for one in repair(silent, 3)._plan(2)] == [math.inf] * 2
     for reach_size in (0.0, 0.25):
@@ -629,7 +646,7 @@ def test_plans_of_repaired_numbers():
         many = repair(model.set_params(n_bins=50), 2)._plan(1)
         assert many[-1].n_coordinates == (2 * 5 * 50 if reach_size else 2)
         model.set_params(output="auto")
-        whole = repair(model.set_params(n_bins="auto"), 2)._plan(1)
+        whole = repair(model.set_params(n_bins="auto"), 2)._plan(1, 500)
         left = 2.0 * (1 - reach_size)
         assert [(one.parameter, one.n_coordinates) for one in whole[:4]] == [
             (approx(0.88 * left), 2 * 5 * 24),

@@ -1,5 +1,6 @@
 """Scales that give crowded parts of wide bounds more bins, and repairs on them."""
 
+import warnings
 from contextlib import nullcontext
 
 import numpy as np
@@ -23,7 +24,7 @@ from fairpriv_sklearn.postprocessing import _score_bins as score_bins
 from fairpriv_sklearn.postprocessing import _significance as significance
 from fairpriv_sklearn.postprocessing._queries import ScoreCounts
 from fairpriv_sklearn.postprocessing._scale import CELLS, EVEN, Scale
-from fairpriv_sklearn.privacy import PrivacyLedger
+from fairpriv_sklearn.privacy import PrivacyGuarantee, PrivacyLedger
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -117,6 +118,76 @@ def test_even_where_nobody_crowds_or_nobody_knows():
     assert EVEN.stretched(noisy, 100.0) is not EVEN
     noisy[3] = 76.0
     assert EVEN.stretched(noisy, 100.0) is EVEN
+
+
+def in_runs(counts, deviation, longest):
+    """Sums of all runs of cells up to a length, two deviations of their noise off."""
+    n_cells = len(counts)
+    return {
+        (first, stop): counts[first:stop].sum() - 2 * deviation * (stop - first) ** 0.5
+        for first in range(n_cells)
+        for stop in range(first + 1, min(first + longest, n_cells) + 1)
+    }
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_run_of_cells_is_found_where_noise_hides_each(seed):
+    rng = np.random.default_rng(seed)
+    n_crowded, first = rng.integers(1, 7), rng.integers(26)
+    counts, deviation = rng.laplace(scale=50, size=CELLS), 50 * 2**0.5
+    counts[first : first + n_crowded] += 790 / n_crowded
+    certain = np.maximum(counts - 2 * deviation, 0).sum()
+    reigns = 2 * deviation * CELLS**0.5  # 800.0
+    cells_tell = certain >= max(counts.sum(), reigns) / 2
+    sums = in_runs(counts, deviation, 5)
+    (start, stop), most = max(sums.items(), key=lambda one: one[1])
+    scale = EVEN.stretched(counts, deviation**2, n=799)
+    alone = EVEN.stretched(counts, deviation**2)
+    assert (alone is EVEN) == (not cells_tell)
+    if cells_tell:
+        assert_array_equal(scale.places, alone.places)
+    elif most < 0.6 * reigns:
+        assert scale is EVEN
+    else:
+        room = np.full(CELLS, 0.5 / CELLS)
+        room[start:stop] += 0.5 / (stop - start)
+        assert_allclose(np.diff(scale.places), room)
+        # Of more people noise would hide fewer cells.
+        assert EVEN.stretched(counts, deviation**2, n=801) is EVEN
+
+
+def test_how_many_people_a_run_has_to_hold():
+    # 500 less 2 sqrt(4) deviations is .6 times 2 sqrt(32): up to 46.3.
+    counts = np.where(np.arange(CELLS) >= 28, 125.0, 0.0)
+    for n in (1, 500):
+        assert EVEN.stretched(counts, 46.0**2, n=n) is not EVEN
+        assert EVEN.stretched(counts, 47.0**2, n=n) is EVEN
+    # Six cells are no run.
+    counts[26:] = 100.0
+    rooms = np.diff(EVEN.stretched(counts, 43.0**2, n=480).places)
+    assert_allclose(rooms[26:], [*[0.5 / CELLS + 0.1] * 5, 0.5 / CELLS])
+
+
+def test_more_is_spent_where_that_finds_the_crowd():
+    assert _scale.share(1000, 1.0) == _scale.share(100, 10.0) == pytest.approx(0.03)
+    assert _scale.share(751, 1.0) == pytest.approx(30 / 751)
+    for n, epsilon in ((1501, 1.0), (10**6, 1.0), (10, np.inf), (749, 1.0), (1, 0.01)):
+        assert _scale.share(n, epsilon) == 0.02
+    assert _scale.share(None, 1.0) == _scale.share(0, 1.0) == 0.02
+
+
+@pytest.mark.parametrize("epsilon, n_rows", [(1.0, 1000), (0.5, 2800)])
+def test_few_people_are_found_in_wide_bounds(epsilon, n_rows):
+    """Three times in four. By single cells, or for 2 % of epsilon, seldom."""
+    found = 0
+    for seed in range(12):
+        scores, group = people(n_rows, seed)
+        fitted = repair((-30, 30), random_state=seed, epsilon=epsilon)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RepairWarning)
+            fitted.fit(scores, sensitive_features=group)
+        found += len(fitted._scales[0].knots) > 2
+    assert found >= 8
 
 
 def test_a_score_is_counted_alike_whatever_stands_around_it():
@@ -245,11 +316,29 @@ def regressor(bounds, **params):
     )
 
 
+ALL_ROWS = {"calibration_size": "all"}
+TOLD = PrivacyGuarantee(0.5, 0.0, "replace_one", "told")
 BLIND = {
     "blind": True,
     "group_estimator": FrozenEstimator(Shares().fit(None)),
     "group_guarantee": "public",
 }
+
+
+@pytest.mark.parametrize("params, n_rows", [({}, 1000), (ALL_ROWS, 4000)])
+def test_rows_that_are_expected_to_calibrate(params, n_rows, monkeypatch):
+    """Of two columns each has half of the epsilon."""
+    asked, share = [], _scale.share
+    monkeypatch.setattr(_scale, "share", lambda *of: asked.append(of) or share(*of))
+    X, group = table(4000, 1)
+    frozen = regressor((-9, 9))
+    fitted_here = clone(frozen).set_params(estimator=Column(), base_guarantee=TOLD)
+    unknown = clone(frozen).set_params(neighboring="add_remove")
+    for model in (fitted_here, frozen, unknown):
+        model.set_params(**params).fit(X, X[:, 0], sensitive_features=group)
+    both = DPBarycenterTransformer(bounds=(-9, 9), groups=[0, 1], random_state=0)
+    both.fit(X, sensitive_features=group)
+    assert asked == [(n_rows, 1.0), (4000, 1.0), (None, 1.0), (4000, 0.5)]
 
 
 def test_blind_repairs_bear_wide_bounds():
@@ -587,7 +676,7 @@ def test_rounded_scores_in_few_bins_are_not_drawn_anew():
     # Wide enough for a map, too few for a draw; there it helps.
     scores, group = people(10_000, 1)
     scores = scores.round(2)
-    narrower = repair((-15, 15), epsilon=0.12).fit(scores, sensitive_features=group)
+    narrower = repair((-15, 15), epsilon=0.17).fit(scores, sensitive_features=group)
     assert narrower.output_ == ["continuous"]
     answers = narrower.transform(fresh.round(2), sensitive_features=groups)
     assert np.mean((answers - fresh) ** 2) < 0.3
@@ -677,7 +766,7 @@ def test_how_few_bins_are_too_few(params, enough, too_few):
 def test_groups_are_left_alone_where_the_crowd_is_not_told_apart(
     output, why, monkeypatch
 ):
-    monkeypatch.setattr(_scale, "MOST", 100.0)  # no scale is stretched
+    monkeypatch.setattr(_scale, "CROWDED", 100.0)  # no scale is stretched
     X, group = table(20_000, 1)
     model = regressor((-150, 150), output=output)
     with pytest.warns(RepairWarning, match=why):
@@ -777,7 +866,7 @@ def test_replay_on_a_stretched_scale(relation):
 
 def test_every_column_says_what_became_of_it(monkeypatch):
     """One column in a crowd that is not told apart, another of like groups."""
-    monkeypatch.setattr(_scale, "MOST", 100.0)
+    monkeypatch.setattr(_scale, "CROWDED", 100.0)
     X, group = table(2000, 1)
     alike = np.random.default_rng(5).normal(size=(2000, 1))
     both = np.hstack([X[:, :1], alike])

@@ -255,7 +255,7 @@ def repairs():
     print(f"\n{'gap/change':24}{'rows':>7}{'epsilon':>8}{'default':>15}", end="")
     print(f"{'continuous':>11}{'equal bins':>15}{'randomized':>15}")
     for name in BOUNDS:
-        for n_rows in (3000, 10_000, 30_000):
+        for n_rows in (1000, 3000, 10_000, 30_000):
             for epsilon in (0.1, 1.0):
                 case = name, n_rows, epsilon
                 own = [aware(*case, seed) for seed in SEEDS]

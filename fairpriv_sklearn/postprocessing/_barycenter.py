@@ -48,8 +48,9 @@ class DPBarycenterTransformer(OneToOneFeatureMixin, TransformerMixin, NumberRepa
     n_bins : int or "auto", default="auto"
         Number of equal bins of the range. "auto" is a rule of the number of rows and
         `epsilon`, between 8 and 64; under add/remove, where the number of rows is
-        private, it is 36. It spends 2 % of epsilon (blind 5 %) to find out where the
-        scores are: if they crowd, bins are narrower there, and half as many again.
+        private, it is 36. It spends 2 % of epsilon (up to 4 % where few rows need it,
+        blind 5 %) to find out where the scores are: if they crowd, bins are narrower
+        there, and half as many again.
     fairness_tolerance : float or "auto", default=0.0
         Largest difference between two groups' cumulative distributions after the
         repair (Kolmogorov-Smirnov distance), up to estimation error. Range: [0, 1].
@@ -244,7 +245,7 @@ class DPBarycenterTransformer(OneToOneFeatureMixin, TransformerMixin, NumberRepa
         noise = noise_source(self.random_state)
         rows = read_rows(self._read, scores, y, sensitive_features)
         bounds, facts = self._public
-        plan, columns = self._plan(len(bounds)), (len(bounds), False)
+        plan, columns = self._plan(len(bounds), rows.n_rows), (len(bounds), False)
         phases, wall, rows, _ = self._fit_models(
             rows, plan, columns=columns, facts=facts, noise=noise, delta=0.0
         )

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import r2_score
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted, column_or_1d
@@ -250,7 +251,10 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
         rows = read_rows(self._read, X, y, sensitive_features)
         bounds = self._public_pair
         noise = noise_source(self.random_state)
-        plan, stand_in = self._plan(1), ConstantRegressor(bounds.mean())
+        frozen = isinstance(self.estimator, FrozenEstimator)
+        all_rows = frozen or self.calibration_size == "all"
+        plan = self._plan(1, rows.n_rows * (1 if all_rows else self.calibration_size))
+        stand_in = ConstantRegressor(bounds.mean())
         phases, wall, rows, scores = self._fit_both(
             rows, plan, stand_in, reads=("codes",), noise=noise, delta=0.0
         )

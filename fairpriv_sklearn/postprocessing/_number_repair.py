@@ -168,8 +168,11 @@ class NumberRepair(Repair):
             )
         return lower, upper
 
-    def _plan(self, n_columns: int) -> list[Release]:
-        """What the calibration releases: a function of public numbers only."""
+    def _plan(self, n_columns: int, n_rows: float | None = None) -> list[Release]:
+        """What the calibration releases: a function of public numbers only.
+
+        `n_rows` is the number of rows that are expected to calibrate.
+        """
         n_groups = len(self.groups_)
         others, reach, n_cells, most = [], 0.0, n_groups, MOST_BINS
         if self.blind:
@@ -181,7 +184,10 @@ class NumberRepair(Repair):
             share = blind.ATOMS_SHARE if self.blind else ATOMS_SHARE
             others.append((DistinctScores.name, share, n_columns))
         if self.n_bins == "auto":
-            share = blind.SCALE_SHARE if self.blind else _scale.SHARE
+            n_public = n_rows if self.neighboring == "replace_one" else None
+            share = _scale.share(n_public, self.epsilon / n_columns)
+            if self.blind:
+                share = blind.SCALE_SHARE
             others.append((_ALL_SCORES, share, n_columns * _scale.CELLS))
         else:
             most = self.n_bins
@@ -240,9 +246,11 @@ class NumberRepair(Repair):
         query = ScoreCounts(tuple(self._scales), 1, _scale.CELLS, name=_ALL_SCORES)
         counts = wall.release(query, rows)[:, 0]
         variance = float(wall.mechanism_of(query).variance)
-        even, crowded = self._scales, blind.CROWDED if self.blind else _scale.CROWDED
+        even, asked = self._scales, (_scale.CROWDED, self._n_public)
+        if self.blind:
+            asked = (blind.CROWDED,)
         self._scales = [
-            scale.stretched(column, variance, crowded)
+            scale.stretched(column, variance, *asked)
             for scale, column in zip(even, counts, strict=True)
         ]
         return 1.0 if self._scales == even else _scale.GROWTH
