@@ -1268,6 +1268,8 @@ def test_decimal_commas_between_spaces(header, row, separator, n):
         ('job, sex\n"it, a", f\n', '"hr, b", m\n', ["job", "sex"], ["it, a", "f"]),
         ('sex, job\nf, "it, a"\n', 'm, "hr, b"\n', ["sex", "job"], ["f", "it, a"]),
         ('sex job\nf "it a"\n', 'm "hr b"\n', ["sex", "job"], ["f", "it a"]),
+        # a long text stands in a cell
+        ("Staff\njob;sex\nit;f\n", f"{140_000 * 'h'};m\n", ["job", "sex"], ["it", "f"]),
     ],
 )
 def test_no_row_of_a_person_becomes_the_header(tmp_path, text, row, names, first, n):

@@ -13,6 +13,7 @@ import itertools
 import lzma
 import re
 import zipfile
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -277,13 +278,11 @@ def _placed_rows(text: str, separator: str) -> list[tuple[int, list[str]]]:
         lines = [" ".join(line.split()) for line in lines]
     reader = csv.reader(lines, delimiter=separator, skipinitialspace=True)
     found, begin = [], 0
-    try:
+    with suppress(csv.Error):  # a field too long for it: the rows above tell
         for row in reader:
             if row:
                 found.append((begin, row))
             begin = reader.line_num
-    except csv.Error:
-        return []
     return found
 
 
