@@ -276,7 +276,7 @@ def test_numbers_beside_many_zeros_are_none_that_nobody_has():
 
 
 def test_a_grid_of_round_numbers_reaches_beyond_all():
-    """Its outer cells are what lies beyond the cells of the column, on either side."""
+    """Cells beyond those of the column hold all that is there, parted at zero."""
     for low, high in ((1.0, 90.0), (1.7e12, 1.8e12), (-1.8e12, -1.7e12), (-9e11, 9e11)):
         column = LevelColumn.of("x", 0, Column("number"))
         column = dataclasses.replace(column, edges=np.linspace(low, high, 20))
@@ -285,7 +285,9 @@ def test_a_grid_of_round_numbers_reaches_beyond_all():
         cells = TableReader.of(
             np.array([[low - 1], [-1e15], [high + 1], [1e15]])
         ).cells(0)
-        assert at.counts(cells)[[0, len(at.edges) - 2]].tolist() == [2, 2]
+        counts = at.counts(cells)[: len(at.edges) - 1]
+        beyond = counts[: 1 + (low > 0)], counts[::-1][: 1 + (high < 0)]
+        assert [cells.sum() for cells in beyond] == [2, 2]
 
 
 def test_levels_there_and_back():
@@ -435,6 +437,37 @@ def test_atoms_and_tails():
     assert {0.3, 0.35, 2.0} <= set(_levels.round_numbers(np.array([0.1, 0.5, 1, 3.0])))
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_tail_ends_at_zero(sign):
+    """But where more surely lie behind it, and only where some lie before it."""
+    column = LevelColumn.of("x", 0, Column("number"))
+    places = np.zeros(column.located().n_cells)
+    column = column.placed(places, 10.0, "number")
+    plain = [2.0, 5.1, 8.0]
+    column = dataclasses.replace(column, edges=np.sort(sign * np.array(plain)))
+    at = column.at_round_numbers().edges
+    zero = np.searchsorted(at, 0.0)
+    assert at[zero] == 0.0
+    known = dataclasses.replace(column.declared, range=(-500, 500))
+    known = dataclasses.replace(column, declared=known)
+    assert known.at_round_numbers().edges.tolist() == at[at != 0.0].tolist()
+
+    def found(behind, before, at_ends=0.0):
+        noisy = np.zeros(len(at) - 1)
+        noisy[[zero - 1, zero]] = [behind, before][::sign]
+        noisy[np.isin(at[:-1], [sign * 2.0, sign * 8.0])] = at_ends
+        edges = column.with_atoms(noisy, 10.0).edges
+        return np.unique(np.round(sign * edges, 9)).tolist()  # atoms end where they are
+
+    decades = np.ptp(plain) * 10.0 ** np.arange(-3, 1)
+    tail = (plain[0] - decades[::-1]).tolist()
+    # numbers at the ends are no tail
+    assert found(0.0, 0.0, 1e3) == plain
+    assert found(24.9, 24.9) == plain
+    assert_allclose(found(24.9, 25.1), [0.0, *tail[1:], *plain])
+    assert_allclose(found(25.1, 0.0), [tail[0], 0.0, *tail[1:], *plain])
+
+
 def test_numbers_of_code_books_are_asked_for():
     """Wherever they lie among the cells, within the coordinates of the plan."""
     inside = np.array([0.0, 5e-324, 5, 10, 20, 30, 64, 1024])
@@ -444,9 +477,10 @@ def test_numbers_of_code_books_are_asked_for():
     wide = np.geomspace(1e-5, 1e9, 40)
     asked = _levels.round_numbers(np.concatenate([-wide[::-1], [0.0], wide]))
     assert {-1.0, -9.0, -99.0, -999.9, -9999.0, 9999.0, 999999999.0} <= set(asked)
-    # decades, multiples on a span of 128, zero; an edge before and behind each
+    # decades, multiples on a span of 128, zero; an edge before and behind each, four
+    # ends, and zero once more where it lies beyond
     most = 90 * _levels.MOST_DECADES + 129 + 1 + len(_levels.SENTINELS)
-    assert len(asked) <= most and 2 * most + 4 <= 2 * _levels.MOST_ROUND
+    assert len(asked) <= most and 2 * most + 5 <= 2 * _levels.MOST_ROUND
 
 
 def test_levels_and_places_are_least_squares():

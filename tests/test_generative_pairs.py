@@ -1267,7 +1267,7 @@ def test_sensitivity_of_fractions(relation):
 
 
 def test_decimals_are_counted_and_told():
-    """Whole ones are wherever noise hides it, decimals only where it is little."""
+    """Whole ones are wherever noise hides it, decimals only where some surely are."""
     X = np.array(
         [[1.0, 1.5, 0.25, 9.99], [2.0, 0.3, 1.125, np.inf], [1e17, 2, np.pi, 1.1]]
     )
@@ -1291,9 +1291,27 @@ def test_decimals_are_counted_and_told():
     assert told([900.0, 21, 20, 0], 0.0) == 2 and told([900.0] * 4, 0.0) is None
     # two deviations of the noise, twice as much of the decimals
     assert told([900.0, 119, 120, 0], 25.0) == 1 and told([900.0, 121, 0, 0], 25.0) == 2
-    assert told([900.0, 0, 0, 0], 25.1) is None
+    # no more than half of those that are not whole, where these are told
+    assert told([900.0, 0, 0, 0], 90.0) == 1 and told([900.0, 0, 0, 0], 90.1) is None
+    assert told([500.0, 251, 250, 0], 30.0, total=1e4) == 2
     assert told([500.0, 900, 0, 0], 1e3) == 0 and told([501.0, 0, 0, 0], 1e3) is None
     assert told([0.0] * 4, 0.0, kind="category") is None
+
+
+def test_samples_keep_to_the_side_of_zero_that_a_column_has():
+    """Noise hides some of the small numbers, and a tail beyond the others has them."""
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        X = pd.DataFrame(rng.gamma(0.6, 30.0, (3000, 4))).add_prefix("x")
+        X[["x2", "x3"]] *= -1
+        X["both"] = rng.normal(size=3000)
+        generator = DPSinkhornGenerator(random_state=seed, quality=False)
+        sample = generator.fit(X).sample(3000)
+        assert (sample[["x0", "x1"]] >= 0).all(axis=None)
+        assert (sample[["x2", "x3"]] <= 0).all(axis=None)
+        near = np.abs(sample[["x0", "x1", "x2", "x3"]]) < 1
+        assert_allclose(near.mean(), 0.14, atol=0.1)
+        assert_allclose((sample["both"] < 0).mean(), 0.5, atol=0.1)
 
 
 def test_samples_have_the_decimals_of_the_table():

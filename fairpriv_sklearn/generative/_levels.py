@@ -215,12 +215,16 @@ class LevelColumn(LearntColumn):
         return counts
 
     def at_round_numbers(self) -> Counted:
-        """How its cells are counted at round numbers, between them and beyond."""
+        """How its cells are counted at round numbers, between them and beyond.
+
+        What lies beyond is parted at zero where no range is known.
+        """
         numbers = round_numbers(self.edges, self.n_decimals)
         low, high = self.edges[[0, -1]]
         far = 2 * max(universal_edges()[-1], -low, high)
         ends = [-far, low, high, far]
-        edges = np.unique([*ends, *numbers, *np.nextafter(numbers, np.inf)])
+        zero = [0.0] if self.declared.range is None else []
+        edges = np.unique([*ends, *zero, *numbers, *np.nextafter(numbers, np.inf)])
         return Counted(self.position, "number", edges, self.missing_values)
 
     def with_atoms(self, noisy, scale) -> LevelColumn:
@@ -246,15 +250,22 @@ class LevelColumn(LearntColumn):
             grid, places = self.places.edges, self.places.noisy
             low, high = self.edges[[0, -1]]
             below, above = low - grid[:-1][::-1], grid[1:] - high
+            # what lies beyond from far to near, parted at zero if that lies there
             tails = (
-                (noisy[0], below, places[::-1], low, -1),
-                (noisy[-1], above, places, high, 1),
+                (noisy[: 1 + (low > 0)], below, places[::-1], low, -1),
+                (noisy[::-1][: 1 + (high < 0)], above, places, high, 1),
             )
-            for count, far, seen, end, sign in tails:
+            for counts, far, seen, end, sign in tails:
                 is_beyond = far > 0
-                if count > least and is_beyond.any():
-                    seen, far = seen[is_beyond], far[is_beyond]
-                    found.append(end + sign * _tail(seen, far, count, high - low))
+                if not is_beyond.any() or not (counts > least).any():
+                    continue
+                seen, far = seen[is_beyond], far[is_beyond]
+                tail = end + sign * _tail(seen, far, counts.sum(), high - low)
+                if len(counts) > 1:
+                    # few columns have both signs: behind zero is what stands out alone
+                    is_held = (np.sign(tail) == np.sign(end)) | (counts[0] > least)
+                    tail = np.append(tail[is_held], 0.0)
+                found.append(tail)
         return replace(self, edges=np.unique(np.concatenate(found)), rounds=rounds)
 
     def beside_text(self, most) -> LevelColumn:

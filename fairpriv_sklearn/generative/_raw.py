@@ -49,8 +49,9 @@ NUMBER_WEIGHT = 0.5
 # times the noise of a count, up to a third: chosen on simulated tables.
 SEEN, MOST_PLACE_SHARE = 70.0, 0.35
 # A number is whole if at most this part of its cells are not, up to the noise, and has
-# some decimals at most likewise, where two standard deviations are no larger part.
-MOST_FRACTIONAL, LITTLE_NOISE = 0.02, 0.1
+# some decimals at most likewise, where those that are not whole are seen to be many: so
+# many standard deviations. On simulated counts 4 takes more for rounded that are not.
+MOST_FRACTIONAL, FRACTIONAL = 0.02, 5.0
 MOST_CELLS = 64
 MOST_NAMED = 5  # columns that a warning names
 MANY_BEYOND = 0.05  # part of the records beyond all places from which it is told
@@ -369,13 +370,13 @@ def learn_decimals(wall, rows, found, columns, total) -> None:
     weights = np.array(DECIMAL_WEIGHTS)
     noisy = wall.release(query, rows).reshape(-1, len(weights)) / weights
     scales = wall.scale(query) / weights
-    # where noise hides which, either is as likely
     most = MOST_FRACTIONAL * total + 2 * scales
-    is_told = 2 * scales <= LITTLE_NOISE * total
-    is_told[0], most[0] = True, min(most[0], total / 2)
     for column, seen in zip(columns, noisy, strict=True):
         learnt = found[column.position]
-        enough = np.flatnonzero((seen <= most) & is_told)
+        # where noise hides which, either is as likely
+        half = np.r_[total, np.full(len(seen) - 1, seen[0])] / 2
+        is_told = np.r_[True, seen[0] >= FRACTIONAL * scales[1:]]
+        enough = np.flatnonzero((seen <= np.minimum(most, half)) & is_told)
         if learnt.declared.kind != "number" or not len(enough):
             continue
         if enough[0] == 0:
