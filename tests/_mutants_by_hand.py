@@ -3729,6 +3729,13 @@ MUTANTS = [
         "if n is None:",
         "runs are looked for where noise is small",
     ),
+    (
+        "h1260",
+        "postprocessing/_number_repair.py",
+        "sum(map(Fraction, parts)) > epsilon",
+        "math.fsum(parts) > epsilon",
+        "parts of a budget are more than all of it by a last bit",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

@@ -2,6 +2,7 @@
 
 import warnings
 from contextlib import nullcontext
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -174,6 +175,21 @@ def test_more_is_spent_where_that_finds_the_crowd():
     for n, epsilon in ((1501, 1.0), (10**6, 1.0), (10, np.inf), (749, 1.0), (1, 0.01)):
         assert _scale.share(n, epsilon) == 0.02
     assert _scale.share(None, 1.0) == _scale.share(0, 1.0) == 0.02
+
+
+@given(
+    epsilon=st.sampled_from([0.1, 0.3, 1.0, 3.0]) | st.floats(0.01, 20),
+    n=st.floats(500, 2000),
+    output=st.sampled_from(["auto", "continuous"]),
+    blind=st.booleans(),
+)
+def test_the_parts_of_a_plan_are_no_more_than_epsilon(epsilon, n, output, blind):
+    asked = {"epsilon": epsilon, "bounds": (0, 1), "output": output}
+    repair = DPBarycenterTransformer(**asked, groups=[0, 1])
+    repair.groups_, repair.blind = [0, 1], blind
+    plan = repair._plan(1, n / epsilon)
+    total = sum(Fraction(line.parameter) for line in plan)
+    assert epsilon * (1 - 1e-15) <= total <= epsilon
 
 
 @pytest.mark.parametrize("epsilon, n_rows", [(1.0, 1000), (0.5, 2800)])

@@ -3,8 +3,10 @@
 The estimators of `_barycenter` and `_barycenter_regressor` share it.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import replace
+from fractions import Fraction
 from functools import partial
 from numbers import Integral, Real
 
@@ -80,6 +82,14 @@ def _tolerance(name, value):
     if isinstance(value, str) and value == "auto":
         return value
     return number(0, 1)(name, value)
+
+
+def _parts_of(epsilon: float, shares) -> list[float]:
+    """Parts of epsilon, which are no more than all of it although they are rounded."""
+    parts = [share * epsilon for share in shares]
+    while epsilon < math.inf and sum(map(Fraction, parts)) > epsilon:
+        parts[0] = math.nextafter(parts[0], 0.0)
+    return parts
 
 
 class NumberRepair(Repair):
@@ -196,9 +206,10 @@ class NumberRepair(Repair):
         parts = [(name, (1 - reach) * share, n) for name, share, n in parts]
         if reach > 0:
             parts.append(("reach", reach, n_cells * max(blind.MEASURED_BINS, most)))
-        return [
-            Release(name, "pure", part * self.epsilon, n) for name, part, n in parts
-        ]
+        names, shares, sizes = zip(*parts, strict=True)
+        epsilons = _parts_of(float(self.epsilon), shares)
+        lines = zip(names, epsilons, sizes, strict=True)
+        return [Release(name, "pure", epsilon, n) for name, epsilon, n in lines]
 
     def _release(self, wall: PrivacyFilter, rows: Rows, bounds) -> None:
         """Release the counts of every column, then solve.
