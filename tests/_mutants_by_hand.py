@@ -1572,9 +1572,9 @@ MUTANTS = [
     (
         "h1252",
         "postprocessing/_number_repair.py",
-        'if self.n_bins != "auto" or variance == 0:\n            return False\n        if sig',
-        "if variance == 0:\n            return False\n        if sig",
-        "bins that somebody asks for are not split where they are wide",
+        "if not self._crowded(counts) or significance.is_constant(counts, variance):",
+        "if significance.is_constant(counts, variance):",
+        "many bins, or those that somebody asks for, are not split",
     ),
     (
         "h1206",

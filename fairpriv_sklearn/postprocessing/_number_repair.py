@@ -294,12 +294,10 @@ class NumberRepair(Repair):
                 self.output_[column] = "continuous"
 
     def _are_wide(self, counts, scale) -> bool:
-        """Whether a draw within default bins would hide what the scores tell."""
+        """Whether a draw within few default bins would hide what the scores tell."""
         variance = self._noise_variance
-        if self.n_bins != "auto" or variance == 0:
-            return False
-        if significance.is_constant(counts, variance):  # nobody is moved
-            return False
+        if not self._crowded(counts) or significance.is_constant(counts, variance):
+            return False  # of a constant nobody is moved
         told = counts.sum(axis=0), len(counts) * variance
         return significance.lost_in_bins(*told, scale) > significance.MOST_LOST
 

@@ -280,9 +280,9 @@ MARGIN = 0.25
 # a continuous repair is then worse than none, and moves people by as much as a bin is
 # wide. More than two, as noise makes them look more. Chosen on simulated scores.
 FEWEST_BINS = 2.15
-# Part of the variance of all scores that may be within bins where places in a bin are
-# drawn: answers lose it, and gain as much by the draw. Chosen on simulated scores; .2
-# and not .1, as a map in such bins left Communities more of its gap.
+# Part of the variance of all scores that may be within so few bins where places in a
+# bin are drawn: answers lose it, and gain as much by the draw. Chosen on simulated
+# scores; of two bins side by side, equally full, it is .25.
 MOST_LOST = 0.2
 
 
