@@ -22,6 +22,7 @@ import pytest
 from _mistakes import CASES, EPSILON, table
 from scipy import stats
 from sklearn.base import BaseEstimator
+from sklearn.ensemble import RandomForestRegressor, VotingRegressor
 from sklearn.neighbors import KDTree
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
@@ -57,6 +58,7 @@ from fairpriv_sklearn.linear_model import (
     DPWassersteinLogisticRegression,
 )
 from fairpriv_sklearn.mechanisms import GaussianMechanism, noise_source
+from fairpriv_sklearn.postprocessing import DPBarycenterRegressor
 from fairpriv_sklearn.preprocessing import DPTableEncoder
 from fairpriv_sklearn.privacy import PrivacyGuarantee, PrivacyLedger
 
@@ -602,6 +604,28 @@ def test_counts_of_keys_are_replayed():
     again = released(Tape(replay=first), [1, 8, 7], [b"c", b"a", b"b"])
     own = released(Tape(), [1, 8], [b"c", b"a"])
     assert again.tolist() == [own[0], *counts] and own[1] != counts[0]
+
+
+def _votes_of_private_models():
+    models = [
+        (name, DPLinearRegression(bounds=(-1, 1), target_bounds=(-1, 1)))
+        for name in ("first", "second")
+    ]
+    votes = VotingRegressor(models)
+    return VotingRegressor([("one", votes), ("other", votes)])
+
+
+@pytest.mark.parametrize(
+    "model", [RandomForestRegressor(3), _votes_of_private_models()]
+)
+def test_equal_tables_are_equal_whatever_else_a_wrapped_model_draws(model):
+    """Forests and votes fit beside random names, which a replayed fit draws no more."""
+    X = np.linspace(-1, 1, 40).reshape(20, 2)
+    same = Table(X, X[:, 0], np.arange(20) % 2)
+    repaired = DPBarycenterRegressor(model, target_bounds=(-1, 1), groups=[0, 1])
+    report = replay(repaired, [audit.Neighbours("equal", same, same)] * 2)
+    assert not report.findings, str(report)
+    assert report.largest_ratio == 0 and not report.n_refused
 
 
 def test_a_replay_says_what_could_not_be_fitted():

@@ -224,16 +224,19 @@ def _wrapped_spy(tape: Tape, guarded: Callable):
         position, n_releases = len(tape.wrapped), len(tape.releases)
         earlier = tape._replay.wrapped if tape._replay is not None else []
         known = earlier[position] if position < len(earlier) else None
+        # Of its own, so that what follows does not hang on whether it was fitted.
+        seed = random.getrandbits(32)
         # A constant that stands in for a model without rows is no such model.
         if known is not None and known[0] is type(call.__self__):
             call.__self__.__dict__ = copy.deepcopy(known[1])
             tape.wrapped.append(known)
             return call.__self__
         tape.wrapped.append(None)
-        fitted = guarded(call, *args, **kwargs)
+        with fixed_randomness(seed):
+            fitted = guarded(call, *args, **kwargs)
         if len(tape.releases) == n_releases:
             state = copy.deepcopy(vars(call.__self__))
-            tape.wrapped[position] = type(call.__self__), state
+            tape.wrapped[position:] = [(type(call.__self__), state)]
         return fitted
 
     return taped_guarded
