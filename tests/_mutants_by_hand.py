@@ -3618,17 +3618,15 @@ MUTANTS = [
     (
         "h1233",
         "privacy/_budget/_refusals.py",
-        "        rehearse(last, y)\n",
+        "        rehearse(self.model, y)\n",
         "",
         "what stands around a model further inside is not tried",
     ),
     (
         "h1234",
         "privacy/_budget/_refusals.py",
-        """            last._refuse_target(X, y)
-        rehearse""",
-        """            pass
-        rehearse""",
+        "        refuse_target(self.model, X, y)\n",
+        "",
         "a model is not asked for the target that it would be handed",
     ),
     (
@@ -3655,7 +3653,7 @@ MUTANTS = [
     (
         "h1238",
         "model_selection/_candidates.py",
-        "        rehearse(made(estimator, params), task.y)",
+        "        rehearse(chosen, task.y if known is None else np.asarray(known))",
         "        pass",
         "a search spends before a target is tried that nothing would hand on",
     ),
@@ -3669,7 +3667,7 @@ MUTANTS = [
     (
         "h1221",
         "postprocessing/_phases.py",
-        "            rehearse(model.given, getattr(rows.whole(), model.target))",
+        "            model.rehearse(rows)",
         "            pass",
         "a repair spends before a target is tried that nothing would hand on",
     ),
@@ -3735,6 +3733,48 @@ MUTANTS = [
         "sum(map(Fraction, parts)) > epsilon",
         "math.fsum(parts) > epsilon",
         "parts of a budget are more than all of it by a last bit",
+    ),
+    (
+        "h1280",
+        "_door/estimator.py",
+        'if hasattr(self, "classes") and is_classifier(self):',
+        'if getattr(self, "classes", None) is not None:',
+        "what a list of labels is read from is looked at when an encoder has spent",
+    ),
+    (
+        "h1281",
+        "privacy/_budget/_refusals.py",
+        "while isinstance(estimator, Pipeline | FixedThresholdClassifier):",
+        "while isinstance(estimator, Pipeline):",
+        "behind a threshold a target is looked at when an encoder has spent",
+    ),
+    (
+        "h1282",
+        "model_selection/_candidates.py",
+        "            refuse_target(chosen, task.X, task.y)",
+        "            pass",
+        "a search spends on a target that no candidate takes",
+    ),
+    (
+        "h1283",
+        "model_selection/_candidates.py",
+        "        if known is None:  # else",
+        "        if True:  # else",
+        "which listed labels occur decides whether a search is refused",
+    ),
+    (
+        "h1284",
+        "postprocessing/_phases.py",
+        "rehearse(self.given, y if listed is None else np.asarray(listed))",
+        "rehearse(self.given, y)",
+        "which listed labels occur decides whether a repair is refused",
+    ),
+    (
+        "h1285",
+        "model_selection/_search.py",
+        "            refuse_target(chosen, X, y)",
+        "            pass",
+        "behind an encoder a search looks at its target when that has spent",
     ),
 ]
 

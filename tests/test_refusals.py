@@ -1021,6 +1021,67 @@ def test_a_pipeline_of_one_budget_tries_what_a_model_is_handed_for_y(
     assert len(ledger.spends()) == 1
 
 
+NO_LIST = {
+    "one": (np.ones(60, dtype=int), "Only one class was found"),
+    "gap": (np.where(Y, 1.0, np.nan), "NaN"),
+    "missing": (np.where(Y, "u", None), "without a label"),
+    "mixed": (np.where(Y, "u", Y.astype(object)), "mixes text"),
+    "numbers": (X[:, 0], "Unknown label type"),
+    "several": (BOTH, "should be a 1d array"),
+}
+
+
+@pytest.mark.parametrize("threshold", [False, True])
+@pytest.mark.parametrize("wrong", NO_LIST)
+def test_a_target_is_looked_at_first_where_it_tells_the_labels(wrong, threshold):
+    """Encoders, and whole searches, had spent when a model refused to read the list."""
+    y, said = NO_LIST[wrong]
+    ledger, read = PrivacyLedger(50.0, 1e-3), {"classes": None}
+    model = logistic(bounds=None, data_norm=1.0)
+    wrap = FixedThresholdClassifier if threshold else clone
+    tries = {
+        "pipeline": lambda **k: encoded(wrap(clone(model).set_params(**k)), ledger),
+        "search": lambda **k: DPGridSearchCV(
+            wrap(clone(model).set_params(**k)), {}, ledger=ledger
+        ),
+        "inner": lambda **k: encoded(
+            DPGridSearchCV(wrap(clone(model).set_params(**k)), {}), ledger
+        ),
+    }
+    for make in tries.values():
+        with pytest.raises(ValueError, match=said):
+            make(**read).fit(X, y)
+    with pytest.raises(ValueError, match=said):
+        one = wrap(clone(model).set_params(**read))
+        dp_cross_validate(one, X, y, cv=2, ledger=ledger)
+    assert ledger.spends() == []
+    if wrong == "one":  # of those that are listed any may be missing
+        for make in tries.values():
+            make().fit(X, y)
+        listed = DPGridSearchCV(wrap(clone(model).set_params(**read)), {})
+        listed.set_params(classes=[0, 1]).fit(X, y)
+        encoded(listed, None).fit(X, y)
+        decisions(wrap(clone(model).set_params(**read))).fit(
+            X, y, sensitive_features=GROUP
+        )
+
+
+def test_a_target_is_looked_at_first_by_what_a_vote_hands_it_on_to():
+    ledger = PrivacyLedger(50.0, 1e-3)
+    model = logistic(bounds=None, data_norm=1.0)
+    third = encoded(vote(FixedThresholdClassifier(model)), ledger)
+    with pytest.raises(ValueError, match="refused"):
+        third.fit(X, THREE_LABELS)
+    beside = VotingClassifier([("a", model), ("b", LogisticRegression())])
+    with pytest.warns(PrivacyLeakWarning, match="Not private"):
+        beside = encoded(beside, ledger)
+    with pytest.raises(ValueError, match="refused"):
+        beside.fit(X, np.zeros(len(X), dtype=int))
+    assert ledger.spends() == []
+    third.fit(X, Y)
+    beside.fit(X, Y)
+
+
 def test_a_pipeline_of_one_budget_that_predicts_its_rows_asks_first():
     ledger = PrivacyLedger(50.0, 1e-3)
     with pytest.warns(PrivacyLeakWarning, match="Not private: dbscan"):

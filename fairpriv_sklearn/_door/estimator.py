@@ -332,8 +332,9 @@ class DPEstimator(DocumentationLink, BaseEstimator):
             return
         check_given(self, y)
         same_length(X, y)
-        if getattr(self, "classes", None) is not None:
-            encode_labels(y, self.classes)
+        if hasattr(self, "classes") and is_classifier(self):
+            with hushed():  # the fit will say that it reads the list from the data
+                encode_labels(y, self.classes)
         elif is_regressor(self):
             self._refuse_outputs(refuse_no_numbers(self, y))
 

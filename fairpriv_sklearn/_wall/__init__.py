@@ -63,6 +63,7 @@ from ..privacy import (
     own_guarantee,
     privacy_report,
     reads_all_rows,
+    refuse_target,
     refuse_widths,
     refuse_without_room,
     rehearse,

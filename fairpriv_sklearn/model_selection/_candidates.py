@@ -60,6 +60,7 @@ from .._wall import (
     noise_source,
     own_guarantee,
     reads_all_rows,
+    refuse_target,
     rehearse,
     rows_of,
     ways_out,
@@ -341,8 +342,12 @@ def check_candidates(estimator, grid: list[dict], task, ledger) -> set[str]:
             refuse_unheard(chosen)
     for listed in lists:
         encode_labels(task.y, listed)
+    known = task.public.get("classes")
     for params in grid:
-        rehearse(made(estimator, params), task.y)
+        chosen = made(estimator, params)
+        if known is None:  # else it will be told, and labels are those of the list
+            refuse_target(chosen, task.X, task.y)
+        rehearse(chosen, task.y if known is None else np.asarray(known))
     return set().union(*conditions).difference(set.intersection(*conditions))
 
 

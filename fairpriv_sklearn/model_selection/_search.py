@@ -31,6 +31,7 @@ from .._wall import (
     Release,
     noise_source,
     open_wall,
+    refuse_target,
     refuse_widths,
     warn_leak,
 )
@@ -169,6 +170,13 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         """Refuse a candidate whose fit, or second fit, its share cannot pay for."""
         shares = [plan.fit] + [self._refit_share()] * self.refit
         candidates.refuse_shares(self.estimator, grid, shares, public)
+
+    def _refuse_target(self, X, y) -> None:
+        if self.classes is not None:
+            super()._refuse_target(X, y)
+            return
+        for chosen in self._candidates_to_check():
+            refuse_target(chosen, X, y)
 
     def _refuse_width(self, n_columns: int | None, learnt: bool) -> None:
         for chosen in self._candidates_to_check():

@@ -178,6 +178,15 @@ class Model:
     def _method(self) -> str:
         return "predict_proba" if self._is_classifier else "predict"
 
+    def rehearse(self, rows: Rows) -> None:
+        """Refuse a target that it would not hand on.
+
+        Of labels the public list is asked: which of them occur is nobody's business.
+        """
+        y = getattr(rows.whole(), self.target)
+        listed = self.stand_in.classes if self._is_classifier else None
+        rehearse(self.given, y if listed is None else np.asarray(listed))
+
     def answer(self, block) -> None:
         """Answer rows, or refuse them."""
         given = {name: getattr(block, f"score_{name}") for name in self.scored_with}
@@ -498,7 +507,7 @@ class Phases:
             self.wall.reserve()
             return self.wall, *answered
         for model in self.fitted_here if type(rows) is Rows else ():
-            rehearse(model.given, getattr(rows.whole(), model.target))
+            model.rehearse(rows)
         refuse_without_room(
             *(model.given for model in self.fitted_here),
             beside=(self.meta.ledger, self.wall.cost or self.wall.planned),

@@ -3,7 +3,12 @@
 from .._shared.guarded import WrappedEstimatorError, show_wrapped_errors
 from ._budget._costs import CONSTANT_SHARE, KEY_SHARE, has_budget, reads_all_rows
 from ._budget._division import budget_of_steps, settings_of
-from ._budget._refusals import refuse_widths, refuse_without_room, rehearse
+from ._budget._refusals import (
+    refuse_target,
+    refuse_widths,
+    refuse_without_room,
+    rehearse,
+)
 from ._budget._with_budget import with_budget
 from ._card import CardLine, DeploymentCard, deployment_card
 from ._facts import READ, Fact, PrivacyLeakWarning, leaks_refused, warn_leak

@@ -87,14 +87,8 @@ def refuse_mistakes(pipeline, X, y, params) -> None:
         ):
             owner._validate_params()
     steps = private_steps(pipeline)
-    # Asked of the class: a frozen step hands on the attributes of what it holds.
-    last = pipeline
-    while isinstance(last, Pipeline | FixedThresholdClassifier):
-        last = last.steps[-1][1] if isinstance(last, Pipeline) else last.estimator
-    if hasattr(type(last), "_refuse_target"):
-        last._refuse_target(X, y)
-    elif not in_parts:
-        _refuse_target(last, X, y)
+    last = _reader_of_target(pipeline)
+    refuse_target(last, X, y)
     for step in (*steps.values(), last):
         if hasattr(type(step), "_refuse_cells_of"):
             step._refuse_cells_of(pipeline, X)
@@ -158,6 +152,24 @@ def keywords_of(step) -> Mapping[str, inspect.Parameter]:
     """What the `fit` of a step knows by name."""
     fit = getattr(step, "fit", None)  # "passthrough" has none
     return {} if fit is None else inspect.signature(fit).parameters
+
+
+def _reader_of_target(estimator):
+    """What is handed the target as it is."""
+    while isinstance(estimator, Pipeline | FixedThresholdClassifier):
+        is_last = not isinstance(estimator, Pipeline)
+        estimator = estimator.estimator if is_last else estimator.steps[-1][1]
+    return estimator
+
+
+def refuse_target(estimator, X, y) -> None:
+    """Refuse a target that a fit of an estimator would."""
+    last = _reader_of_target(estimator)
+    # Asked of the class: a frozen step hands on the attributes of what it holds.
+    if hasattr(type(last), "_refuse_target"):
+        last._refuse_target(X, y)
+    elif not (isinstance(X, InBatches) or hasattr(type(X), "compute")):
+        _refuse_target(last, X, y)
 
 
 def _refuse_target(model, X, y) -> None:
@@ -231,10 +243,8 @@ class _StandIn(BaseEstimator):
         self.model = model
 
     def fit(self, X, y):
-        last = _last_of(self.model)
-        if hasattr(type(last), "_refuse_target"):
-            last._refuse_target(X, y)
-        rehearse(last, y)
+        refuse_target(self.model, X, y)
+        rehearse(self.model, y)
         self.classes_ = np.unique(y)
         return self
 
