@@ -3776,6 +3776,27 @@ MUTANTS = [
         "            pass",
         "behind an encoder a search looks at its target when that has spent",
     ),
+    (
+        "h1320",
+        "postprocessing/_number_repair.py",
+        "pooled[repaired].any(axis=0)",
+        "pooled[seen].any(axis=0)",
+        "groups that are hardly moved are said to be repaired",
+    ),
+    (
+        "h1321",
+        "_cli/columns.py",
+        "map(repr, apart)",
+        "apart",
+        "names of columns are not told from the words around them",
+    ),
+    (
+        "h1322",
+        "_door/estimator.py",
+        "if hasattr(self, 'estimator')",
+        "if not hasattr(self, 'estimator')",
+        "the way out of an encoder that only a repair has is told to the others",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

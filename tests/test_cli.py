@@ -23,7 +23,7 @@ from fairpriv_sklearn.__main__ import main, parse
 from fairpriv_sklearn._cli import learnt as _learnt
 from fairpriv_sklearn._cli import models as _models
 from fairpriv_sklearn._cli import study
-from fairpriv_sklearn._cli.columns import tells_persons_apart
+from fairpriv_sklearn._cli.columns import persons_note, tells_persons_apart
 from fairpriv_sklearn._cli.models import Measures
 from fairpriv_sklearn._cli.report import _draw_rates
 from fairpriv_sklearn._cli.study import Result
@@ -1668,6 +1668,15 @@ def test_identifiers_are_told_by_name():
         assert not tells_persons_apart(name), name
 
 
+def test_identifiers_are_told_from_the_words_around_them():
+    """ "By name, name, ID tell persons apart" was said of two columns."""
+    (said,) = persons_note(["name", "age", "ID"])
+    assert said.startswith(
+        "By their names, the columns 'name', 'ID' tell persons apart: "
+    )
+    assert "leave them out" in said and not persons_note(["age"])
+
+
 def test_identifiers_get_one_line_before_the_fit(people, tmp_path, capsys):
     path = Path(people())
     header, *rows = path.read_text().splitlines()
@@ -1676,7 +1685,9 @@ def test_identifiers_get_one_line_before_the_fit(people, tmp_path, capsys):
     base = ["--target", "salary", "--sensitive", "sex"]
     assert run(tmp_path, str(path), *base) == 0
     said = capsys.readouterr()
-    line = "By name, subject# tells persons apart: leave it out by --drop"
+    line = (
+        "By its name, the column 'subject#' tells persons apart: leave it out by --drop"
+    )
     assert line in " ".join(said.err.split("[1/4]")[0].split())
     assert "\n" in said.err and line in " ".join(report(tmp_path)["warnings"])
     assert run(tmp_path, str(path), *base, "--drop", "subject#") == 0

@@ -141,7 +141,7 @@ def test_what_cannot_be_drawn_gets_one_sentence_and_no_budget(people, tmp_path, 
     capsys.readouterr()
     assert synthesize(tmp_path, str(small)) == 0
     said = capsys.readouterr().out
-    assert "person_id tells persons apart" in said
+    assert "'person_id' tells persons apart" in said
     assert "cannot be told what the columns" in said
 
 

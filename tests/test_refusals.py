@@ -616,8 +616,11 @@ def test_columns_that_an_encoder_will_learn_cannot_be_named(named):
     model = logistic(fairness_weight=0.5, groups=[0, "..."], sensitive_features=named)
     for inside in (model, numbers(regression(), sensitive_features=named)):
         pipeline = make_pipeline(DPTableEncoder(ledger=ledger), inside)
-        with pytest.raises(ValueError, match="sensitive_features cannot name"):
+        with pytest.raises(ValueError, match="sensitive_features cannot name") as said:
             with_budget(pipeline, 1.0).fit(X, Y)
+        # Scorers of scikit-learn hand no labels on, and only a repair can wrap both.
+        wraps = "as in DPBarycenterRegressor(make_pipeline(encoder, model)), or let"
+        assert (wraps in str(said.value)) == (inside is not model)
         if inside is model:
             refused(decisions(pipeline), "sensitive_features cannot name")
     assert ledger.spends() == []

@@ -66,9 +66,11 @@ def persons_note(names) -> list[str]:
     apart = [name for name in names if tells_persons_apart(name)]
     if not apart:
         return []
-    verb, them = ("tell", "them") if len(apart) > 1 else ("tells", "it")
+    several, names = len(apart) > 1, ", ".join(map(repr, apart))
+    who = "By their names, the columns" if several else "By its name, the column"
+    verb, them = ("tell", "them") if several else ("tells", "it")
     return [
-        f"By name, {', '.join(apart)} {verb} persons apart: leave {them} out by "
+        f"{who} {names} {verb} persons apart: leave {them} out by "
         "--drop. Epsilon is for one row: who has k of them is protected k times less, "
         "so keep few rows of each person."
     ]

@@ -292,10 +292,14 @@ class DPEstimator(DocumentationLink, BaseEstimator):
             getattr(self, k, None) for k in ("bounds", "sensitive_features")
         )
         if learnt and named is not None and not callable(named):
+            name = type(self).__name__
+            # What scikit-learn's own scorers call is handed no labels.
+            around = f"have it wrap both, as in {name}(make_pipeline(encoder, model)), "
             raise ValueError(
-                f"{type(self).__name__} stands behind an encoder that learns its "
+                f"{name} stands behind an encoder that learns its "
                 "columns: sensitive_features cannot name one of them; pass the labels "
-                "in the call, or let a ColumnTransformer pass that column by."
+                f"in the call, {around if hasattr(self, 'estimator') else ''}or let a "
+                "ColumnTransformer pass that column by."
             )
         if named is not None:
             several = isinstance(named, list | tuple)

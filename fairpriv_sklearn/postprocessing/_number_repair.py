@@ -325,7 +325,7 @@ class NumberRepair(Repair):
             output == "continuous" and self._crowded(counts)
             for output, counts in zip(self.output_, self.counts_, strict=True)
         ]
-        untold = self.groups_[pooled[np.invert(crowded)].any(axis=0)].tolist()
+        seen = np.flatnonzero(np.invert(crowded))
         pooled[crowded] = True
         columns = zip(self.counts_, pooled, self._scales, self.output_, strict=True)
         solved = zip(*(self._solve_column(*column) for column in columns), strict=True)
@@ -338,16 +338,17 @@ class NumberRepair(Repair):
             if self.within_bin_error_.max() > 2 * significance.MAY_REMAIN:
                 self._note(COARSE)
         groups = self.groups_.tolist()
-        none_told = untold == groups
-        seen = np.flatnonzero(np.invert(crowded))
-        may = max(map(self._left_gap, seen), default=0.0)
-        stays = may > (0.0 if none_told else significance.MAY_REMAIN)
-        if untold and not (none_told and stays):
+        none_told = seen.size > 0 and pooled[seen].any(axis=0).all()
+        left = np.array([self._left_gap(column) for column in seen])
+        most = 0.0 if none_told else significance.MAY_REMAIN
+        may, repaired = left.max(initial=0.0), seen[left <= most]
+        untold = self.groups_[pooled[repaired].any(axis=0)].tolist()
+        if untold and not (none_told and may > most):
             self._note(
                 f"{significance.untold_message(untold, len(groups))} Their scores "
                 "are repaired as those of all people together."
             )
-        if stays:
+        if may > most:
             hidden = self._hidden()
             known = self.groups_[~hidden].tolist()
             self._note(
