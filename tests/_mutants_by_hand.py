@@ -2898,7 +2898,7 @@ MUTANTS = [
     (
         "h849c",
         "model_selection/_candidates.py",
-        "            refuse_groups(chosen, task.X, task.given)",
+        '            refuse_groups(chosen, task.X, task.given, task.public["groups"])',
         "            pass",
         "searches: groups that a candidate does not list cost the budget",
     ),
@@ -3796,6 +3796,43 @@ MUTANTS = [
         "if hasattr(self, 'estimator')",
         "if not hasattr(self, 'estimator')",
         "the way out of an encoder that only a repair has is told to the others",
+    ),
+    (
+        "h1286",
+        "_door/groups.py",
+        "if self.groups is not None or self._needs_groups:",
+        "if self.groups is not None:",
+        "what a list of groups is read from is looked at when an encoder has spent",
+    ),
+    (
+        "h1287",
+        "_door/groups.py",
+        "            if owner.groups is None:",
+        "            if False:",
+        "which listed groups occur decides whether a search or a repair is refused",
+    ),
+    (
+        "h1288",
+        "model_selection/_search.py",
+        "            refuse_groups(chosen, X, sensitive_features, self.groups)",
+        "            pass",
+        "behind an encoder a search looks at its groups when that has spent",
+    ),
+    (
+        "h1289",
+        "postprocessing/_number_repair.py",
+        "lower, upper = np.clip(ends, -LARGEST_BOUND, LARGEST_BOUND)",
+        "lower, upper = ends",
+        "a range of squares that overflow is found out when a repair has spent",
+    ),
+    (
+        "h1290",
+        "postprocessing/_barycenter_regressor.py",
+        """        assert_all_finite(y, input_name="y")
+""",
+        """    assert_all_finite(y, input_name="y")
+""",
+        "a warning tells that a target of a repair has large cells of both signs",
     ),
 ]
 

@@ -1069,6 +1069,48 @@ def test_a_target_is_looked_at_first_where_it_tells_the_labels(wrong, threshold)
         )
 
 
+def test_groups_are_looked_at_first_where_they_tell_their_list():
+    """Encoders, and whole searches, had spent when a model refused to read the list."""
+    ledger, one = PrivacyLedger(50.0, 1e-3), np.zeros(len(X), dtype=int)
+    unlisted = clone(FAIR).set_params(groups=None)
+    listed, said = clone(unlisted).set_params(groups=[0, 1]), "fewer than two groups"
+
+    def tries(model, **more):
+        yield encoded(model, ledger)
+        yield DPGridSearchCV(model, {}, ledger=ledger, **more)
+        yield encoded(DPGridSearchCV(model, {}, **more), ledger)
+
+    repair = DP2DPClassifier(logistic(bounds=None, data_norm=1.0), classes=[0, 1])
+    for unfit in (*tries(unlisted), encoded(repair, ledger)):
+        with pytest.raises(ValueError, match=said):
+            unfit.fit(X, Y, sensitive_features=one)
+    with pytest.raises(ValueError, match=said):
+        both = {"sensitive_features": one, "ledger": ledger}
+        dp_cross_validate(unlisted, X, Y, cv=2, **both)
+    assert ledger.spends() == []
+    # Of those that are listed, and of those that nobody reads, any may be missing.
+    _, *searches = tries(unlisted, groups=[0, 1])
+    unread = clone(unlisted).set_params(fairness_weight=0.0)
+    for fit in (*tries(listed), *searches, encoded(unread, ledger)):
+        fit.fit(X, Y, sensitive_features=one)
+    dp_cross_validate(unlisted, X, Y, cv=2, groups=[0, 1], **both)
+    with config_context(enable_metadata_routing=True):
+        asking = clone(unlisted).set_fit_request(sensitive_features=True)
+        decisions(asking, ledger=ledger).fit(X, Y, sensitive_features=one)
+
+
+@pytest.mark.parametrize("blind", [False, True])
+def test_a_range_that_is_read_from_a_target_has_squares(blind):
+    """Beyond it a repair had spent when its arithmetic overflowed."""
+    ledger = PrivacyLedger(50.0, 1e-3)
+    repair = numbers(regression(), ledger=ledger, blind=blind)
+    large = np.where(Y, 1.7e308, -1.7e308)
+    with pytest.warns(PrivacyLeakWarning, match="range of the scores"):
+        repair.set_params(target_bounds=None).fit(X, large, sensitive_features=GROUP)
+    given = {} if blind else {"sensitive_features": GROUP}
+    assert np.isfinite(repair.predict(X, **given)).all()
+
+
 def test_a_target_is_looked_at_first_by_what_a_vote_hands_it_on_to():
     ledger = PrivacyLedger(50.0, 1e-3)
     model = logistic(bounds=None, data_norm=1.0)

@@ -10,12 +10,14 @@ from copy import copy
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils import assert_all_finite, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._shared.arguments import described, is_missing_label, listed, public_labels
+from .._shared.callers import hushed
 from .._shared.domain import LABELS, check_columns, domain, same_length
 from .._shared.nested import argument_of, owners
 from .._shared.purity import refuse_spreading
@@ -88,8 +90,9 @@ class GroupsMixin:
         if not _comes_in_parts(X):
             labels = label_values(sensitive_features)
             same_length(X, labels)
-            if self.groups is not None:
-                code_groups(labels, self.groups)
+            if self.groups is not None or self._needs_groups:
+                with hushed():  # the fit will say that it reads the list from the data
+                    code_groups(labels, self.groups)
 
 
 class AttributeBlindMixin(GroupsMixin):
@@ -146,10 +149,21 @@ def refuse_unheard(estimator) -> None:
             )
 
 
-def refuse_groups(estimator, X, given) -> None:
-    """Refuse groups that who is handed them would, before anything is spent."""
+def refuse_groups(estimator, X, given, groups) -> None:
+    """Refuse groups that who is handed them would, before anything is spent.
+
+    Parameters
+    ----------
+    estimator : estimator
+    X, given : array-like
+        A table and its sensitive features.
+    groups : array-like or None
+        The public list that those will be told who have none.
+    """
     for owner, is_handed in _takers(estimator):
         if is_handed:
+            if owner.groups is None:
+                owner = clone(owner).set_params(groups=groups)
             owner._refuse_groups(X, given)
 
 
@@ -287,7 +301,8 @@ def blind_X(estimator, X):
             return X
     validate_data(estimator, X, skip_check_array=True, reset=False)
     if isinstance(X, np.ndarray) and X.dtype.kind == "f":
-        assert_all_finite(X, input_name="X")  # a frame may have gaps in its groups
+        with domain("X"):
+            assert_all_finite(X, input_name="X")  # a frame may have gaps in its groups
     return without_sensitive_columns(estimator, X)
 
 

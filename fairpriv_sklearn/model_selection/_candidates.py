@@ -335,7 +335,7 @@ def check_candidates(estimator, grid: list[dict], task, ledger) -> set[str]:
             refuse_cells(chosen, task.X)
         if groups_for(chosen, "fit", task.given):
             refuse_left_out(chosen)
-            refuse_groups(chosen, task.X, task.given)
+            refuse_groups(chosen, task.X, task.given, task.public["groups"])
         else:
             refuse_without_groups(chosen)
         if task.given is not None and not groups_for(chosen, "predict", task.given):

@@ -18,7 +18,12 @@ from .._door.estimator import (
     check_given,
     check_nested_arguments,
 )
-from .._door.groups import AttributeAwareMixin, as_table, refuse_without_groups
+from .._door.groups import (
+    AttributeAwareMixin,
+    as_table,
+    refuse_groups,
+    refuse_without_groups,
+)
 from .._shared.domain import same_length
 from .._shared.guarded import ask_wrapped
 from .._shared.origin import as_it_is
@@ -177,6 +182,11 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
             return
         for chosen in self._candidates_to_check():
             refuse_target(chosen, X, y)
+
+    def _refuse_groups(self, X, sensitive_features) -> None:
+        super()._refuse_groups(X, sensitive_features)
+        for chosen in self._candidates_to_check():
+            refuse_groups(chosen, X, sensitive_features, self.groups)
 
     def _refuse_width(self, n_columns: int | None, learnt: bool) -> None:
         for chosen in self._candidates_to_check():

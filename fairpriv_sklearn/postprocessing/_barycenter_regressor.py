@@ -353,6 +353,6 @@ def check_target(X, y) -> np.ndarray:
     refuse_dates(y, "y")
     with domain("y", own_words=True):
         y = column_or_1d(y, dtype=np.float64, warn=True)
-    assert_all_finite(y, input_name="y")
+        assert_all_finite(y, input_name="y")
     same_length(X, y)
     return y

@@ -154,7 +154,8 @@ class NumberRepair(Repair):
         given = getattr(self, name)
         if given is None:
             fact = warn_leak(name, "the range of the scores")
-            lower, upper = values.min(axis=0), values.max(axis=0)
+            ends = values.min(axis=0), values.max(axis=0)
+            lower, upper = np.clip(ends, -LARGEST_BOUND, LARGEST_BOUND)
             middle, half = (lower + upper) / 2, np.maximum(1.0, np.abs(upper)) / 2
             narrow = too_narrow(lower, upper)
             lower = np.where(narrow, middle - half, lower)

@@ -313,7 +313,7 @@ class MetaRepair(MetaEstimatorMixin, Repair):
     def _refuse_groups(self, X, sensitive_features) -> None:
         super()._refuse_groups(X, sensitive_features)
         if self._asked_for(sensitive_features)[0]:
-            refuse_groups(self.estimator, X, sensitive_features)
+            refuse_groups(self.estimator, X, sensitive_features, self.groups)
 
     def _asked_for(self, sensitive_features) -> tuple[dict, dict]:
         """What the wrapped estimator asks for in its fit, and to score rows."""
@@ -349,7 +349,7 @@ class MetaRepair(MetaEstimatorMixin, Repair):
         refuse_named_twice(self.sensitive_features, self.estimator, names)
         asked, scored_with = self._asked_for(sensitive_features)
         if asked:
-            refuse_groups(self.estimator, X, sensitive_features)
+            refuse_groups(self.estimator, X, sensitive_features, self.groups)
         self._refuse_cells_of_models(X)
         shape = n_columns_of(X), hasattr(X, "columns")
         self._public = facts, shape, tuple(asked), tuple(scored_with)
