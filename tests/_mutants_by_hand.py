@@ -3834,6 +3834,34 @@ MUTANTS = [
 """,
         "a warning tells that a target of a repair has large cells of both signs",
     ),
+    (
+        "h1323",
+        "postprocessing/_certificate.py",
+        "order = order[: (len(order) + 1) // 2]",
+        "return low",
+        "decisions: groups that few rows tell hide what the others surely differ by",
+    ),
+    (
+        "h1324",
+        "postprocessing/_certificate.py",
+        "np.argsort(variances.max(axis=0), ",
+        "np.argsort(-variances.max(axis=0), ",
+        "decisions: the worse known groups are looked at, not the better known",
+    ),
+    (
+        "h1325",
+        "postprocessing/_certificate.py",
+        "low = max(low, told)",
+        "low = told",
+        "decisions: what a small group surely differs by is forgotten",
+    ),
+    (
+        "h1326",
+        "postprocessing/_certificate.py",
+        "if len(order) <= 2:",
+        "if len(order) <= 3:",
+        "decisions: one small group hides what two large ones surely differ by",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

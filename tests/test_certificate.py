@@ -146,6 +146,34 @@ def test_the_error_decides_how_sure():
         assert np.mean(added) < 0.002
 
 
+@pytest.mark.parametrize("noise", [0.0, 11.0])
+@pytest.mark.parametrize("few", [[[130, 0, 0, 100]], [[260, 0, 0, 190]] * 2])
+def test_small_groups_do_not_hide_what_large_ones_surely_differ_by(few, noise):
+    """Two groups of thousands differed by six standard errors, and kept their gap."""
+    counts = np.array([[*few, [1250, 0, 0, 1300], [990, 0, 0, 710]]])
+    rule = drawn_decisions(counts, [(0, 1)], noise, 0.0)
+    before = counts[0, -2:, 3] / counts[0, -2:].sum(axis=1)
+    after = rates_of(counts, rule)
+    assert np.ptp(after) < 0.03 < 0.09 < np.ptp(before)
+    # Nor do large ones that are alike hide a small one that is not.
+    other = np.array([[[200, 0, 0, 800], [4000, 0, 0, 4000], [4000, 0, 0, 4000]]])
+    assert drawn_decisions(other, [(0, 1)], noise, 0.0) is not None
+
+
+def test_equal_groups_that_are_looked_at_twice_are_seldom_drawn():
+    """Of four groups all are looked at, and then the two that are known best."""
+    rng = np.random.default_rng(0)
+    sizes, drawn = np.array([2550, 1700, 450, 300]), []
+    for _ in range(400):
+        n_yes = rng.binomial(sizes, 0.45)
+        exact = np.zeros((1, 4, 4))
+        exact[0, :, 0], exact[0, :, 3] = sizes - n_yes, n_yes
+        noisy = exact + 7.0 * rng.normal(size=exact.shape)
+        rule = drawn_decisions(noisy, [(0, 1)], 7.0, 0.0)
+        drawn.append(rule is not None)
+    assert np.mean(drawn) <= 0.02
+
+
 def test_a_group_that_noise_drowns_decides_as_before():
     counts = np.array([[[4000, 0, 0, 1000], [1000, 0, 0, 4000], [90, 0, 0, 0]]])
     rule = drawn_decisions(counts, [(0, 1)], 10.0, 0.0)

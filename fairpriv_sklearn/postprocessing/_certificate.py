@@ -102,9 +102,7 @@ def drawn_decisions(
         chance = np.maximum(rate * (1 - rate), 1 / sizes[y]) / sizes[y]
         variances.append((noise_scale / sizes[y]) ** 2 * noise + chance)
         found.append(rate)
-    error = np.sqrt(np.sort(variances, axis=1)[:, -2:].sum(axis=1).max())
-    confidence = max(CONFIDENCE, 1 - HARM / error)
-    low, _ = blind.disparity_interval(np.array(found), np.array(variances), confidence)
+    low = surely_apart(np.array(found), np.array(variances))
     if low <= tolerance + HARMLESS:
         return None
     if noise_scale > 0 and len(counts) > 1:
@@ -115,6 +113,31 @@ def drawn_decisions(
     rule = np.tile(kept, (len(known), 1, 1))
     rule[known] = parity.most_gain(masses.swapaxes(0, 1), gain, rates, tolerance)
     return rule
+
+
+def surely_apart(rates: np.ndarray, variances: np.ndarray) -> float:
+    """By how much some groups surely differ in one of their rates.
+
+    Groups that few rows tell may differ by much for all that is known, and would hide
+    what the others surely differ by: all groups are looked at, and then the better
+    known half of them, down to two.
+
+    Parameters
+    ----------
+    rates, variances : ndarray of shape (n_rates, n_groups)
+        Estimates, and the variances of their errors.
+    """
+    order, low = np.argsort(variances.max(axis=0), kind="stable"), 0.0
+    while True:
+        known = np.sort(order)
+        of_known = variances[:, known]
+        error = np.sqrt(np.sort(of_known, axis=1)[:, -2:].sum(axis=1).max())
+        confidence = max(CONFIDENCE, 1 - HARM / error)
+        told, _ = blind.disparity_interval(rates[:, known], of_known, confidence)
+        low = max(low, told)
+        if len(order) <= 2:
+            return low
+        order = order[: (len(order) + 1) // 2]
 
 
 def shared_rule(table, rates, compared, tolerance) -> np.ndarray:
