@@ -692,7 +692,7 @@ def test_rounded_scores_in_few_bins_are_not_drawn_anew():
     # In more than two bins a draw helps.
     scores, group = people(10_000, 1)
     scores = scores.round(2)
-    narrower = repair((-15, 15), epsilon=0.07).fit(scores, sensitive_features=group)
+    narrower = repair((-15, 15), epsilon=0.1).fit(scores, sensitive_features=group)
     assert narrower.output_ == ["randomized"]
     answers = narrower.transform(fresh.round(2), sensitive_features=groups)
     assert np.mean((answers - fresh) ** 2) < fresh.var()
@@ -720,6 +720,22 @@ def test_few_values_far_apart_are_drawn(levels):
 
 
 # --- standing back --------------------------------------------------------------------
+
+
+def test_has_third_bin():
+    """By .03 of all people and three standard deviations, wherever it is."""
+    third = significance.has_third_bin
+    assert third(np.array([30.0, 0, 70, 900, 0]), 0.0)
+    assert not third(np.array([29.0, 0, 71, 900, 0]), 0.0)
+    # The standard deviation is 4, and a public number of people is better known.
+    for sign in (-1, 1):
+        counts = np.array([500.0, 430, 42, 12, 16 + sign])
+        assert third(counts, 16.0, 1000)
+        assert third(counts, 16.0) == (sign < 0)
+        counts[2] = 41.9
+        assert not third(counts, 16.0, 1000)
+    # Nobody is told where noise reigns.
+    assert not third(np.array([-20.0, 30, 25, -15, 20, 10]), 100.0, 50)
 
 
 def test_bins_in_use():
@@ -757,23 +773,34 @@ def test_stands_back_where_the_crowd_is_not_told_apart(params):
 @pytest.mark.parametrize(
     ("params", "enough", "too_few"),
     [
-        ({}, [1000, 1000, 80], [1000, 1000, 70]),
+        ({}, [1000, 1000, 63], [1000, 1000, 61]),
+        ({}, [1840, 120, 63], [1900, 60, 60]),
+        ({}, [442, 442, 29, 29, 29, 29], [460, 452, 22, 22, 22, 22]),
         (BLIND, [1000, 1000, 160], [1000, 1000, 140]),
     ],
-    ids=["aware", "blind"],
+    ids=["aware", "one is full", "many", "blind"],
 )
 def test_how_few_bins_are_too_few(params, enough, too_few):
-    """Of the default bins 2.15 hold everybody; 16 / 7 where the repair is blind."""
+    """A third bin holds .03 of all, or 2.5 are in use, or 16 / 7 of a blind repair."""
     model = regressor((0, 1), **params)
     model._noise_variance, model.n_bins_, model._n_public = 1e-12, 6, None
     for n_groups in (1, 2):
         counts = np.zeros((n_groups, 6))
-        counts[:, :3] = enough
+        counts[:, : len(enough)] = enough
         assert not model._crowded(counts)
-        counts[:, :3] = too_few
+        counts[:, : len(too_few)] = too_few
         assert model._crowded(counts)
         assert not model.set_params(n_bins=6)._crowded(counts)
         model.set_params(n_bins="auto")
+    # The noise is that of all groups' counts.
+    if not params:
+        model._noise_variance, model._n_public = 50.0, 2000
+        counts = np.zeros((2, 6))
+        counts[:, :2] = 500, 450
+        counts[:, 2] = (60 + 30 - 1) / 2
+        assert model._crowded(counts)
+        counts[:, 2] = (60 + 30 + 1) / 2
+        assert not model._crowded(counts)
 
 
 @pytest.mark.parametrize(

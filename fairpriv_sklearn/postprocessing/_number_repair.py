@@ -297,7 +297,7 @@ class NumberRepair(Repair):
     def _are_wide(self, counts, scale) -> bool:
         """Whether a draw within few default bins would hide what the scores tell."""
         variance = self._noise_variance
-        if not self._crowded(counts) or significance.is_constant(counts, variance):
+        if not self._in_few_bins(counts) or significance.is_constant(counts, variance):
             return False  # of a constant nobody is moved
         told = counts.sum(axis=0), len(counts) * variance
         return significance.lost_in_bins(*told, scale) > significance.MOST_LOST
@@ -404,7 +404,7 @@ class NumberRepair(Repair):
             return np.zeros(len(counts), dtype=bool)
         return significance.untold_numbers(counts, self._noise_variance, self._n_public)
 
-    def _crowded(self, counts) -> bool:
+    def _in_few_bins(self, counts) -> bool:
         """Whether default bins see nearly all scores in very few of them."""
         counts, variance = counts.reshape(-1, self.n_bins_), self._noise_variance
         if self.n_bins != "auto" or variance == 0:
@@ -412,6 +412,13 @@ class NumberRepair(Repair):
         fewest = blind.FEWEST_BINS if self.blind else significance.FEWEST_BINS
         told = counts.sum(axis=0), len(counts) * variance
         return significance.bins_in_use(*told, self._n_public) < fewest
+
+    def _crowded(self, counts) -> bool:
+        """Whether these are so few that a repair stands back."""
+        if self.blind or not self._in_few_bins(counts):
+            return self._in_few_bins(counts)
+        told = counts.sum(axis=0), len(counts) * self._noise_variance
+        return not significance.has_third_bin(*told, self._n_public)
 
     def _estimate(self, counts, pooled):
         """The groups' distributions and weights behind the noisy counts."""

@@ -276,10 +276,14 @@ def untold_message(groups, n_groups: int) -> str:
 TOLD = 3.0
 BEYOND_PER_WIDTH, MOST_BEYOND = 0.01, 0.2
 MARGIN = 0.25
-# Where fewer bins hold the scores, their shape within bins decides, which nobody sees:
-# a continuous repair is then worse than none, and moves people by as much as a bin is
-# wide. More than two, as noise makes them look more. Chosen on simulated scores.
-FEWEST_BINS = 2.15
+# Where fewer bins hold the scores, and none but two of them surely so many people, by
+# `TOLD` standard deviations, their shape within bins decides, which nobody sees: a
+# continuous repair may leave more of a gap than there was, and moves people by as much
+# as a bin is wide. Where more are in use a third is missed for want of evidence alone.
+# Chosen on simulated scores; that a third bin is not enough after a look at Communities
+# at epsilon .1, in bounds that fit.
+FEWEST_BINS = 2.5
+THIRD = 0.03
 # Part of the variance of all scores that may be within so few bins where places in a
 # bin are drawn: answers lose it, and gain as much by the draw. Chosen on simulated
 # scores; of two bins side by side, equally full, it is .25.
@@ -362,6 +366,24 @@ def lost_in_bins(counts: np.ndarray, noise_variance: float, scale) -> float:
     between = np.average((middles - mean) ** 2, weights=people)
     within = np.average(np.diff(ends) ** 2, weights=people) / 12
     return float(within / (within + between))
+
+
+def has_third_bin(
+    counts: np.ndarray, noise_variance: float, n: float | None = None
+) -> bool:
+    """Whether the third fullest bin surely holds `THIRD` of all people.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n_bins,)
+        Noisy counts of all people.
+    noise_variance : float
+        Of one of them.
+    n : float, default=None
+        Number of people if it is public, else the noisy one takes its place.
+    """
+    surely = np.sort(counts)[-3] - TOLD * np.sqrt(noise_variance)
+    return bool(surely >= THIRD * (counts.sum() if n is None else n))
 
 
 def bins_in_use(
