@@ -3918,6 +3918,34 @@ MUTANTS = [
         "\nFEWEST_BINS = 2.6\n",
         "more bins are few",
     ),
+    (
+        "h1291",
+        "_door/estimator.py",
+        "        refuse_together(last)",
+        "        pass",
+        "a repair spends before a model is tried whose arguments do not go together",
+    ),
+    (
+        "h1292",
+        "privacy/_budget/_refusals.py",
+        "    refuse_together(last)\n",
+        "",
+        "an encoder spends before a model is tried whose arguments do not go together",
+    ),
+    (
+        "h1293",
+        "privacy/_budget/_refusals.py",
+        "for n_rows, n_columns in ((20, 2), (200, 50)):",
+        "for n_rows, n_columns in ((20, 2),):",
+        "a model is refused that made-up rows are too few for",
+    ),
+    (
+        "h1294",
+        "privacy/_budget/_refusals.py",
+        '{"class_weight": None, "random_state": 0, "verbose": 0}',
+        '{"verbose": 0}',
+        "a model on trial takes from the numbers that others draw, or wants labels",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

@@ -35,7 +35,16 @@ from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.linear_model import (
+    Lars,
+    LinearRegression,
+    LogisticRegression,
+    LogisticRegressionCV,
+    PoissonRegressor,
+    RANSACRegressor,
+    Ridge,
+    SGDClassifier,
+)
 from sklearn.mixture import GaussianMixture
 from sklearn.model_selection import FixedThresholdClassifier, train_test_split
 from sklearn.multiclass import OneVsRestClassifier
@@ -96,6 +105,7 @@ from fairpriv_sklearn.privacy import (
     PrivacyLedger,
     kept,
     privacy_report,
+    refuse_together,
     with_budget,
 )
 
@@ -1097,6 +1107,48 @@ def test_groups_are_looked_at_first_where_they_tell_their_list():
     with config_context(enable_metadata_routing=True):
         asking = clone(unlisted).set_fit_request(sensitive_features=True)
         decisions(asking, ledger=ledger).fit(X, Y, sensitive_features=one)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "model",
+    [
+        LogisticRegression(penalty="l1"),
+        LogisticRegression(solver="liblinear", penalty=None),
+        LogisticRegression(dual=True),
+        Ridge(positive=True, solver="lsqr"),
+    ],
+)
+def test_arguments_that_do_not_go_together_are_refused_at_no_cost(model):
+    """Each alone is one that a model takes; its fit, behind what had spent, refused."""
+    ledger, repair = PrivacyLedger(50.0, 1e-3), numbers
+    if is_classifier(model):
+        repair = decisions
+    for inner in (model, make_pipeline(StandardScaler(), model)):
+        with pytest.raises(ValueError, match=f"^{type(model).__name__}: "):
+            repair(inner, ledger=ledger).fit(X, Y, sensitive_features=GROUP)
+        for last in (inner, repair(inner)):
+            with pytest.raises(ValueError, match=f"^{type(model).__name__}: "):
+                encoded(last, ledger).fit(X, Y)
+    assert ledger.spends() == []
+
+
+def test_models_that_made_up_rows_do_not_fit_are_left_to_say_what_they_take():
+    few = {"early_stopping": True, "validation_fraction": 0.01}
+    several = [
+        SGDClassifier(**few),  # more rows
+        LogisticRegressionCV(cv=150),
+        RANSACRegressor(Bare(), min_samples=2),
+        LogisticRegression(class_weight={"no": 1, "yes": 2}),  # other labels
+        Lars(n_nonzero_coefs=1000),
+        PoissonRegressor(),
+        logistic(),
+        FITTED,
+    ]
+    before = np.random.get_state()[1].tolist()
+    for model in several:
+        refuse_together(model)
+    assert np.random.get_state()[1].tolist() == before
 
 
 @pytest.mark.parametrize("blind", [False, True])

@@ -60,6 +60,7 @@ from .._wall import (
     current_journal,
     learns_nothing,
     n_rows_of,
+    refuse_together,
     refuse_widths,
     warn_leak,
 )
@@ -520,6 +521,8 @@ def check_arguments(estimator, n_columns: int | None) -> None:
     """
     check_nested_arguments(estimator)
     last = last_step(estimator)
+    if isinstance(last, BaseEstimator):
+        refuse_together(last)
     if isinstance(last, BaseEstimator) and not get_tags(last).target_tags.single_output:
         raise ValueError(
             f"{type(last).__name__} takes several targets, and here there is one: pass "

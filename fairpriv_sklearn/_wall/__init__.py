@@ -64,6 +64,7 @@ from ..privacy import (
     privacy_report,
     reads_all_rows,
     refuse_target,
+    refuse_together,
     refuse_widths,
     refuse_without_room,
     rehearse,

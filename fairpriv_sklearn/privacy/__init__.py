@@ -5,6 +5,7 @@ from ._budget._costs import CONSTANT_SHARE, KEY_SHARE, has_budget, reads_all_row
 from ._budget._division import budget_of_steps, settings_of
 from ._budget._refusals import (
     refuse_target,
+    refuse_together,
     refuse_widths,
     refuse_without_room,
     rehearse,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -24,6 +25,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from ..._shared import nested
 from ..._shared.arguments import InBatches
+from ..._shared.callers import hushed
 from ..._shared.domain import (
     check_columns,
     check_given,
@@ -33,7 +35,7 @@ from ..._shared.domain import (
     refuse_unlabelled,
     same_length,
 )
-from ..._shared.guarded import WrappedEstimatorError, fit_wrapped
+from ..._shared.guarded import WrappedEstimatorError, fit_wrapped, show_wrapped_errors
 from ..._shared.sklearn import alias_of, asks_for, routing_enabled
 from .._ledger import PrivacyLedger
 from ._costs import (
@@ -88,6 +90,7 @@ def refuse_mistakes(pipeline, X, y, params) -> None:
             owner._validate_params()
     steps = private_steps(pipeline)
     last = _reader_of_target(pipeline)
+    refuse_together(last)
     refuse_target(last, X, y)
     for step in (*steps.values(), last):
         if hasattr(type(step), "_refuse_cells_of"):
@@ -196,6 +199,36 @@ def _refuse_target(model, X, y) -> None:
             f"y holds one label only, and {type(model).__name__} takes no such target: "
             "two are needed."
         )
+
+
+def refuse_together(model) -> None:
+    """Refuse arguments of a linear model of scikit-learn that do not go together.
+
+    Such as a penalty that its solver does not take, which only a fit finds out: here
+    one to rows that are made up. What depends on how many rows and columns there are
+    is not known before.
+    """
+    params, module = model.get_params(), type(model).__module__
+    is_linear = re.match(r"sklearn\.(linear_model|svm)\.", module)
+    chooses = params.keys() & {"loss", "penalty", "solver"}
+    # Folds may need more rows, and what is inside of it may be anything.
+    is_known = not params.keys() & {"cv", "estimator"}
+    if not (is_linear and chooses and is_known and _predicts(model)):
+        return
+    settings = {"class_weight": None, "random_state": 0, "verbose": 0}
+    tried = clone(model).set_params(**{k: settings[k] for k in settings if k in params})
+    said = set()
+    for n_rows, n_columns in ((20, 2), (200, 50)):
+        X = (0.618 * np.arange(n_rows * n_columns) % 1).reshape(n_rows, n_columns)
+        y = np.arange(1, n_rows + 1) % 2 + is_regressor(model)
+        try:
+            with hushed(), np.errstate(all="ignore"), show_wrapped_errors():
+                fit_wrapped(tried, X, y)  # its words are of no row
+            return
+        except Exception as error:
+            said.add(str(error))
+    if len(said) == 1:
+        raise ValueError(f"{type(model).__name__}: {said.pop()}")
 
 
 # What hands a target, or something made of it, on to models that it fits once each.
