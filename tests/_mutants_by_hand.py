@@ -3946,6 +3946,20 @@ MUTANTS = [
         '{"verbose": 0}',
         "a model on trial takes from the numbers that others draw, or wants labels",
     ),
+    (
+        "h1295",
+        "generative/_base.py",
+        "            clone(self)._encode_labels(y, 0)",
+        "            pass",
+        "behind an encoder a generator looks at its labels when that has spent",
+    ),
+    (
+        "h1296",
+        "generative/_base.py",
+        "        if y is not None:\n            same_length(X, y)",
+        "        if y is not None:\n            pass",
+        "behind an encoder a generator counts its labels when that has spent",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

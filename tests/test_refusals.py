@@ -1079,6 +1079,30 @@ def test_a_target_is_looked_at_first_where_it_tells_the_labels(wrong, threshold)
         )
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", [DPSinkhornGenerator, DPSlicedWassersteinGenerator])
+def test_labels_of_a_generator_are_looked_at_first(kind):
+    """They are no target that it needs, and an encoder had spent."""
+    ledger = PrivacyLedger(50.0, 1e-3)
+
+    def fit(y, classes=None):
+        encoded(kind(classes=classes, bounds=(0, 1)), ledger).fit(X, y)
+
+    wrong = {
+        "": (Y[:-1], None),
+        "without a label": (np.where(Y, "u", None), None),
+        "no classes": (X[:, 0], None),
+        "not in classes": (THREE_LABELS, [0, 1]),
+        "without y": (None, [0, 1]),
+    }
+    for said, (y, classes) in wrong.items():
+        with pytest.raises(ValueError, match=said):
+            fit(y, classes)
+    assert ledger.spends() == []
+    for y, classes in [(None, None), (Y, None), (np.ones(60, dtype=int), [0, 1])]:
+        fit(y, classes)
+
+
 def test_groups_are_looked_at_first_where_they_tell_their_list():
     """Encoders, and whole searches, had spent when a model refused to read the list."""
     ledger, one = PrivacyLedger(50.0, 1e-3), np.zeros(len(X), dtype=int)

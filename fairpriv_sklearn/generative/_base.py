@@ -6,16 +6,18 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from .._door.estimator import (
     DELTA_CONSTRAINT,
     DPEstimator,
+    _comes_in_parts,
     encode_labels,
     label_codes,
     read_bounds,
 )
-from .._shared.callers import usual_underflow
+from .._shared.callers import hushed, usual_underflow
 from .._shared.domain import domain, refuse_dates, same_length
 from .._shared.origin import as_it_is
 from .._shared.sklearn import Interval, StrOptions
@@ -81,6 +83,14 @@ class BaseGenerator(DPEstimator):
         "variance_cap": ["boolean"],
         "jitter": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left")],
     }
+
+    def _refuse_target(self, X, y) -> None:
+        if _comes_in_parts(X):
+            return
+        if y is not None:
+            same_length(X, y)
+        with hushed():  # the fit will say that it reads the list from the data
+            clone(self)._encode_labels(y, 0)
 
     def _encode_labels(self, y, n_records: int) -> tuple[np.ndarray, list[Fact]]:
         """Codes of the labels and the facts taken as public; sets `classes_`."""
