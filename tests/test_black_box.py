@@ -151,6 +151,7 @@ CASES = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:Of the columns? .* nearly all samples are missing")
 @pytest.mark.parametrize("honest", [True, False])
 @pytest.mark.parametrize("case", CASES)
 def test_audit_of_gaussian_releases(case, honest, monkeypatch):

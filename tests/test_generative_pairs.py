@@ -1,5 +1,6 @@
 """Raw tables: levels, tables of pairs, samples, what crosses the wall."""
 
+import dataclasses
 import datetime
 import itertools
 import math
@@ -30,6 +31,7 @@ from fairpriv_sklearn.mechanisms import noise_source
 from fairpriv_sklearn.preprocessing import Codebook
 from fairpriv_sklearn.preprocessing._cells import TableReader
 from fairpriv_sklearn.preprocessing._codebook import Column
+from fairpriv_sklearn.preprocessing._places import Places
 from fairpriv_sklearn.preprocessing._ranks import LARGEST
 from fairpriv_sklearn.privacy import PrivacyLedger
 
@@ -321,7 +323,9 @@ def test_the_report_says_what_became_other():
         }
     )
     generator = DPSinkhornGenerator(epsilon=3.0, random_state=0)
-    report = generator.fit(frame).quality_report()
+    with pytest.warns(UserWarning, match=r"Of the column 'na\|me' nearly") as caught:
+        report = generator.fit(frame).quality_report()
+    assert len(caught) == 1
     drawn = generator.sample(1000)
     assert set(drawn["na|me"]) == {"other"}
     assert generator.quality_.one_way.value < 0.02
@@ -337,12 +341,62 @@ def test_the_report_says_what_became_other():
     assert "they do not see" not in report
 
 
+@pytest.mark.parametrize("form, is_read", [("%Y-%m-%d", True), ("%d.%m.%Y", False)])
+@pytest.mark.parametrize("kind", [None, "date"])
+def test_a_warning_tells_what_text_is_a_date(form, is_read, kind, quick_fits):
+    """Undeclared it becomes "other", declared it is missing, with no other word."""
+    days = pd.to_datetime("2015-01-01") + pd.to_timedelta(np.arange(4000) // 2, "D")
+    frame = pd.DataFrame({"day": days.strftime(form), "sex": ["f", "m"] * 2000})
+    book = {"day": {"kind": kind}}
+    generator = DPSinkhornGenerator(epsilon=3.0, codebook=book, random_state=0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        drawn = generator.fit(frame).sample(100)["day"]
+    told = ["turn others, such as" in str(one.message) for one in caught]
+    assert told == [] if is_read else told == [True]
+    assert drawn.astype(str).str.match(r"20\d\d-\d\d-\d\d").mean() > 0.9 or not is_read
+
+
+def test_losses_that_are_told():
+    """Of nearly all records, and of gaps only where the code book says a kind."""
+
+    def told(counts, kind, was=None, noise=0.0, places=None):
+        edges, pair = np.arange(3.0), ("a", "b")
+        if places:
+            places = Places.of(edges, np.zeros(2), places, is_open=True)
+        x = LevelColumn("x", 0, Column(kind), edges, pair, pair, places)
+        x = dataclasses.replace(x, shown=([], noise))
+        y = LevelColumn("y", 1, Column("number"), edges)
+        declared = [LevelColumn("x", 0, Column(was)), LevelColumn("y", 1, Column())]
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            counted = [(x, np.array(counts)), (y, np.array([50.0, 50, 0]))]
+            _raw.tell_of_losses(declared, counted)
+        return ["column 'x' nearly all" in str(one.message) for one in caught]
+
+    assert told([5.0, 0, 95, 0], "category") == [True]
+    assert told([6.0, 0, 94, 0], "category") == []
+    assert told([5.0, 0, 0, 95], "category") == []
+    assert told([5.0, 0, 45, 50], "category") == []
+    assert told([5.0, 0, 45, 50], "category", "category") == [True]
+    assert told([6.0, 0, 44, 50], "category", "category") == []
+    assert told([5.0, 0, 95], "number") == []
+    assert told([5.0, 0, 95], "number", "number") == [True]
+    assert told([6.0, 0, 94], "number", "number") == []
+    # where noise hides the kind, another warning says so
+    assert told([4.0, 0, 96, 0], "category", noise=24.0) == [True]
+    assert told([4.0, 0, 96, 0], "category", noise=24.1) == []
+    assert told([4.0, 0, 96], "number", "number", places=24.0) == [True]
+    assert told([4.0, 0, 96], "number", "number", places=24.1) == []
+
+
 def test_columns_without_values_are_missing_and_not_other():
     """Also what a code book calls something that it is not."""
     frame = people(2000)[0][["age", "hours"]].assign(empty=None, full="a")
     book = {"empty": {"kind": "category"}, "hours": {"kind": "flag"}}
     generator = DPSinkhornGenerator(epsilon=3.0, codebook=book, random_state=0)
-    report = generator.fit(frame).quality_report().split("## Privacy")[0]
+    with pytest.warns(UserWarning, match="Of the columns 'hours', 'empty' nearly all"):
+        report = generator.fit(frame).quality_report().split("## Privacy")[0]
     assert "counts as missing" in report and "other" not in report
     told = [text for text in report.splitlines() if text.endswith("% of the rows")]
     assert told == ["- hours: 100% of the rows", "- empty: 100% of the rows"]
@@ -467,9 +521,13 @@ def test_dates_come_back_in_what_held_them(holder, quick_fits):
     assert min(drawn).year >= 2019 and max(drawn).year <= 2021
 
 
-@pytest.mark.parametrize("n, warns", [(60, True), (20_000, False)])
-def test_a_warning_tells_of_dates_that_noise_hides(n, warns, quick_fits):
-    days = pd.Series(np.datetime64("1930-01-01", "s") + np.arange(n) * 100_000)
+@pytest.mark.parametrize(
+    "n, step, warns",
+    [(60, 100_000, True), (20_000, 100_000, False), (3000, 70_000, False)],
+)
+def test_a_warning_tells_of_dates_that_noise_hides(n, step, warns, quick_fits):
+    """Not of seven years, which are found, and of which no part stands out alone."""
+    days = pd.Series(np.datetime64("1930-01-01", "s") + np.arange(n) * step)
     X = pd.DataFrame({"day": days})
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -1451,6 +1509,7 @@ def replayed(make, table, other):
     return first, second, seen.crossings
 
 
+@pytest.mark.filterwarnings("ignore:Of the column 'job' nearly all samples")
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("declared", [True, False])
 def test_replay(declared, relation, quick_fits):

@@ -161,7 +161,9 @@ class LevelColumn(LearntColumn):
         if self.places is None or self.places.sure == SURE:
             return True
         noisy, noise = self.places.noisy, self.places.noise
-        return bool((noisy > TOLD * noise).any())
+        # what a look into the years of most has found is in many of their parts
+        is_looked_into = self.places.inner is not None
+        return is_looked_into or bool((noisy > TOLD * noise).any())
 
     @property
     def is_seen(self) -> bool:

@@ -34,6 +34,7 @@ from ._levels import (
     has_more_decimals,
 )
 from ._pairs import draw_evenly, evidence_weights
+from ._quality import NEARLY_ALL
 from ._schema import check_edges, given_ranges, listed_values
 
 PLACES, CATEGORIES = "kinds and places of the columns", "categories"
@@ -347,6 +348,40 @@ def _tell_of_ends(placed, total) -> None:
             f"Numbers of the {_named(far)} may lie beyond the largest that are looked "
             "for, where samples have none: declare ranges in a codebook, or use larger "
             "units.",
+            UserWarning,
+        )
+
+
+def tell_of_losses(declared, counted) -> None:
+    """Warn of columns of which samples show next to nothing.
+
+    Parameters
+    ----------
+    declared : list of LevelColumn
+        As they were before anything was learnt.
+    counted : list of (LevelColumn, ndarray of shape (n_levels,))
+        As they are now, and the number of records at every level, as released.
+    """
+    given = {column.name for column in declared if column.declared.kind is not None}
+    lost = []
+    for column, counts in counted:
+        # of columns that noise hides is told before
+        scale = column.shown[1] if column.shown else 0.0
+        if column.places is not None:
+            scale = max(scale, column.places.noise.min())
+        least = max(NEARLY_ALL * counts.sum(), TOLD * scale)
+        without = counts[column.n_cells :]
+        if (column.has_other and without[0] >= least) or (
+            column.name in given and without.sum() >= least
+        ):
+            lost.append(column.name)
+    if lost:
+        warn_caller(
+            f"Of the {_named(lost)} nearly all samples are missing or {OTHER!r}: no "
+            "category is frequent enough to be shown, or cells are not of the kind in "
+            "the codebook. Text is a date as in 2021-12-31 and a number as in 1234.5: "
+            'turn others, such as "31.12.2021", "12/31/2021" or "$1,234", into these '
+            "before, list categories in the codebook, or leave such columns out.",
             UserWarning,
         )
 
