@@ -3847,6 +3847,13 @@ MUTANTS = [
         "the way out of an encoder that only a repair has is told to the others",
     ),
     (
+        "h1297",
+        "postprocessing/_decisions.py",
+        "            self._refuse_classes(len(listed))",
+        "            pass",
+        "an encoder spends before a repair is refused more classes than it serves",
+    ),
+    (
         "h1286",
         "_door/groups.py",
         "if self.groups is not None or self._needs_groups:",

@@ -1103,6 +1103,20 @@ def test_labels_of_a_generator_are_looked_at_first(kind):
         fit(y, classes)
 
 
+def test_more_classes_than_a_method_serves_are_refused_at_no_cost():
+    ledger, model = PrivacyLedger(50.0, 1e-3), logistic(bounds=None, data_norm=1.0)
+    model.set_params(classes=None)
+    for classes, constraint in [([0, 1, 2], "equalized_odds"), ([0, 1], None)]:
+        repair = decisions(model, method="histogram")
+        others = {"constraint": constraint or "demographic_parity"}
+        repair.set_params(classes=[0, 1, 2])
+        with pytest.raises(ValueError, match="needs two classes, got 3"):
+            encoded(repair, ledger).fit(X, Y, sensitive_features=GROUP)
+        repair.set_params(classes=classes, **others)
+        encoded(repair, None).fit(X, Y, sensitive_features=GROUP)
+    assert ledger.spends() == []
+
+
 def test_groups_are_looked_at_first_where_they_tell_their_list():
     """Encoders, and whole searches, had spent when a model refused to read the list."""
     ledger, one = PrivacyLedger(50.0, 1e-3), np.zeros(len(X), dtype=int)

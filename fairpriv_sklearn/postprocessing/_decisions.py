@@ -113,16 +113,19 @@ class DecisionRepair(MetaRepair):
         if self.classes is not None:
             listed = public_classes(self.classes).tolist()
             refuse_other_labels("estimator", self.estimator, listed)
+            self._refuse_classes(len(listed))
+
+    def _refuse_classes(self, n_classes: int) -> None:
+        """Refuse more classes than the method serves."""
+        if n_classes > 2 and self.method == "histogram" and not self._by_labels:
+            raise ValueError(
+                "method='histogram' with constraint='demographic_parity' needs two "
+                f"classes, got {n_classes}; use method='gradient'."
+            )
 
     def _check_method(self) -> None:
         """Refuse a method that cannot serve so many classes."""
-        if len(self.classes_) > 2 and (
-            self.method == "histogram" and not self._by_labels
-        ):
-            raise ValueError(
-                "method='histogram' with constraint='demographic_parity' needs two "
-                f"classes, got {len(self.classes_)}; use method='gradient'."
-            )
+        self._refuse_classes(len(self.classes_))
         n_rates = len(self.groups_) * len(self._compared())
         if self.blind and n_rates > blind.MOST_ERRORS:
             raise ValueError(
