@@ -95,7 +95,7 @@ def test_log_delta_against_a_hundred_digits(epsilon, delta, factor):
     log_mu=st.floats(math.log(1e-6), math.log(1e3)),
     standardised=st.floats(-30.0, 37.0),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @example(log_mu=math.log(0.5), standardised=12.0)
 def test_delta_relative_error(log_mu, standardised):
     mu = math.exp(log_mu)
@@ -119,7 +119,7 @@ def test_delta_at_negative_epsilon(mu, epsilon):
     epsilon=st.floats(1e-6, 1e6) | st.floats(0.01, 20.0),
     log_delta=st.floats(-690.0, math.log(0.99)) | st.floats(-30.0, -5.0),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_inverses_are_on_the_private_side_and_tight(epsilon, log_delta):
     delta = math.exp(log_delta)
     mu = gaussian_mu(epsilon, delta)
@@ -245,7 +245,7 @@ def test_sampler_error_has_the_published_size(n_draws, published):
     log_delta=st.floats(-60.0, -3.0),
     n_draws=st.integers(1, 10**6),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_calibration_pays_for_the_sampler(epsilon, log_delta, n_draws):
     delta = math.exp(log_delta)
     mu = calibrate_gaussian(epsilon, delta, n_draws=n_draws)
@@ -420,7 +420,7 @@ def test_sampler_error_is_part_of_a_composition():
     epsilons=st.lists(st.floats(0.0, 3.0), max_size=3),
     delta=st.floats(1e-9, 0.1),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_epsilon_and_delta_are_inverse_to_each_other(mus, epsilons, delta):
     parts = [GaussianEvent(mu, 0) for mu in mus] + [PureEvent(e) for e in epsilons]
     epsilon = compose_epsilon(parts, delta)

@@ -225,7 +225,7 @@ def test_midpoint_of_a_flat_problem():
     assert_allclose(result.objective, 5.0)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     counts=st.lists(
         st.lists(st.integers(0, 3), min_size=5, max_size=5).filter(any),

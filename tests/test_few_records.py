@@ -619,7 +619,7 @@ cell = st.floats(-1.5, 1.5) | st.sampled_from([-1.0, 1.0]) | st.floats()
 @pytest.mark.parametrize("are_counts", [True, False])
 @pytest.mark.parametrize("neighboring", ["replace_one", "add_remove"])
 @given(data=st.data(), n=st.integers(1, 6), n_outputs=st.integers(1, 4))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_one_record_changes_totals_by_no_more_than_is_paid(
     neighboring, are_counts, data, n, n_outputs
 ):

@@ -114,7 +114,7 @@ def test_variance_cap_and_bounds():
     np.testing.assert_allclose(cap, [[0.25, 1.0], [0.0, 1.0]])
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(0, 2**31), st.integers(1, 9))
 def test_simplex_projection_is_the_nearest_law(seed, m):
     rng = np.random.default_rng(seed)

@@ -131,7 +131,7 @@ def test_sensitivity_of_the_whole_gradient_clip():
     np.testing.assert_array_equal(_network_training.clip_whole(bad, 0.3), 0)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.integers(0, 2**31), st.floats(-150, 150), st.integers(1, 40))
 def test_coded_rows_stay_in_the_ball(seed, exponent, d):
     rng = np.random.default_rng(seed)

@@ -178,7 +178,7 @@ score_tables = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(score_tables, st.floats(-2, 2))
 def test_distinct_scores_change_by_one_at_most(table, other):
     def distinct(scores):
@@ -569,7 +569,7 @@ def estimators():
 
 
 @pytest.mark.parametrize("estimate", estimators(), ids=lambda f: f.__name__)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_every_noisy_table_gives_distributions(estimate, data):
     n_groups, n_bins = data.draw(st.tuples(st.integers(1, 6), st.integers(1, 20)))

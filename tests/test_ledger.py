@@ -233,7 +233,7 @@ simple_fits = st.one_of(
         (MaximumEvent((PureEvent(0.5),), (GaussianEvent(0.125, 0),)),),
     ],
 )
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.floats(0.1, 5),
     st.sampled_from([0.0, 1e-9, 1e-5, 0.1]),

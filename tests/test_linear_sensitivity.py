@@ -39,7 +39,7 @@ from fairpriv_sklearn.linear_model._moments import MomentRelease
 from fairpriv_sklearn.linear_model._objective import FairLogisticLoss
 from fairpriv_sklearn.linear_model._queries import Geometry
 
-MANY = settings(max_examples=60, deadline=None)
+MANY = settings(max_examples=60)
 finite = st.floats(allow_nan=False, allow_infinity=False)
 
 

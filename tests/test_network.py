@@ -49,7 +49,7 @@ def test_gradients_match_finite_differences(hidden, output):
     np.testing.assert_allclose(pulled, expected, atol=1e-8)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 2**31), st.integers(1, 3), st.integers(1, 7))
 def test_norms_and_sums_match_explicit_gradients(seed, n_layers, n):
     rng = np.random.default_rng(seed)

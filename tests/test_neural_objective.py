@@ -213,7 +213,7 @@ def clipped(rows, bound):
     return rows * np.minimum(1, bound / norms)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.sampled_from(HEADS), st.integers(0, 2**31), st.sampled_from([1, 5, 256, 259]))
 def test_clipping_matches_explicit_per_example_gradients(kind, seed, n):
     rng = np.random.default_rng(seed)
@@ -352,7 +352,7 @@ def sensitivity_of(loss, directions, neighboring, n_records):
     )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(
     st.sampled_from(HEADS),
     st.sampled_from(["replace_one", "add_remove"]),
@@ -473,7 +473,7 @@ def test_the_loss_bound_is_reached():
     assert bound == approx(2 * 0.25 / 9, rel=1e-6)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(SIZES, SIZES, st.floats(0.001, 1))
 def test_scaled_sensitivity_is_the_largest_split(loss, penalty, ratio):
     below = np.linspace(0, 1, 4001)

@@ -633,7 +633,7 @@ def test_noise_moves_offsets_of_an_empty_group_only_a_little():
     penalty=st.floats(0, 2),
     seed=st.integers(0, 2**16),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_centred_shrinkage_solves_its_problem(z, penalty, seed):
     rng = np.random.default_rng(seed)
     z = np.array(z)
@@ -657,7 +657,7 @@ def test_centred_shrinkage_solves_its_problem(z, penalty, seed):
 @given(
     scores=st.lists(st.floats(-5, 5), min_size=2, max_size=6),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_projection_on_the_simplex(scores):
     scores = np.array(scores)
     projected = project_simplex(scores[None])[0]

@@ -70,7 +70,7 @@ records = st.tuples(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(records, min_size=1, max_size=30), records, st.integers(2, 40))
 def test_counts_never_pass_their_sensitivity(rows, other, n_bins):
     def counts(table):

@@ -12,7 +12,7 @@ import mpmath
 import numpy as np
 import pytest
 from _ends import approx
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.stats import norm
@@ -319,7 +319,6 @@ events = st.lists(
 ).map(tuple)
 
 
-@settings(deadline=None)
 @given(
     epsilon=st.one_of(numbers, st.just(math.inf)),
     delta=st.floats(0, 1),
@@ -448,7 +447,6 @@ def test_prices_are_never_rounded_down():
         assert round_up(1.00001) == "1.001"
 
 
-@settings(deadline=None)
 @given(st.floats(1e-12, 1e6))
 def test_round_up_rounds_up_by_little(value):
     shown = float(round_up(value))

@@ -116,7 +116,7 @@ def test_blocks_have_one_shape_and_cover_the_table():
     assert not blocks[1][1][44:].any()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(1, 40), st.integers(2, 9), st.integers(0, 2**32 - 1))
 def test_softmax_rows_are_pure(n_rows, n_classes, seed):
     logits = np.random.default_rng(seed).normal(scale=5, size=(n_rows, n_classes))

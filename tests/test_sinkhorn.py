@@ -46,7 +46,7 @@ def test_large_problems_take_the_blocked_sweep_to_the_same_plan(monkeypatch):
     assert blocked.n_iter == small.n_iter
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.integers(1, 12),
     st.integers(1, 12),

@@ -52,7 +52,7 @@ def exact_gradient(u, v):
     return gradient
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(u=SMALL, v=SMALL)
 def test_exact_arithmetic(u, v):
     distance, gradient_u, gradient_v = wasserstein_1d(u, v, return_gradient=True)
@@ -62,7 +62,7 @@ def test_exact_arithmetic(u, v):
     assert wasserstein_1d(u, v) == distance
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     u=st.lists(st.integers(0, 2), min_size=1, max_size=4),
     v=st.lists(st.integers(0, 4), min_size=1, max_size=5),
@@ -119,7 +119,7 @@ def test_finite_differences(n, m):
             )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     u=st.lists(st.sampled_from([-0.0, 0.0, 0.1, 0.3, 1e9, -1e-9]), min_size=1),
     v=st.lists(st.floats(-10, 10), min_size=1),
@@ -146,7 +146,7 @@ def test_row_order_of_many_rows():
     assert_array_equal(shuffled, gradient[order])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(u=SMALL, v=SMALL, shift=st.integers(-5, 5), factor=st.sampled_from([-2, 0.5, 4]))
 def test_invariances(u, v, shift, factor):
     u, v = np.array(u), np.array(v)
