@@ -15,6 +15,7 @@ from fairpriv_sklearn.generative._levels import LevelColumn
 from fairpriv_sklearn.preprocessing import cell_of
 from fairpriv_sklearn.preprocessing._cells import TableReader
 from fairpriv_sklearn.preprocessing._codebook import Column
+from fairpriv_sklearn.preprocessing._places import Places
 from fairpriv_sklearn.preprocessing._ranks import LARGEST
 
 
@@ -466,6 +467,54 @@ def test_a_tail_ends_at_zero(sign):
     assert found(24.9, 24.9) == plain
     assert_allclose(found(24.9, 25.1), [0.0, *tail[1:], *plain])
     assert_allclose(found(25.1, 0.0), [tail[0], 0.0, *tail[1:], *plain])
+
+
+def test_parts_that_stand_out_together():
+    """The most of 1, 2 and 4 cells from the first on, by two deviations of the sum."""
+    n_beside = _levels.n_beside
+    for noisy, expected in (
+        ([], 0),
+        ([0.0] * 9, 0),
+        ([2.1], 1),
+        ([2.0], 0),
+        ([2.1, 0, 0, 0, 0], 1),
+        ([0.0, 2.9, 0, 0, 0], 2),  # 2.9 > 2 sqrt(2)
+        ([0.0, 2.8, 0, 0, 0], 0),
+        ([0.0, 1.5, 1.4, 1.2, 0], 4),  # 4.1 > 2 sqrt(4)
+        ([0.0, 1.5, 1.4, 1.0, 9], 0),
+        ([1.5, 1.4, 1.4], 3),  # 4.3 > 2 sqrt(3)
+    ):
+        noisy = np.array(noisy)
+        assert n_beside(noisy, np.ones(len(noisy))) == expected
+        assert n_beside(5 * noisy, np.full(len(noisy), 5.0)) == expected
+
+
+@pytest.mark.parametrize("kind", ["date", "number"])
+@pytest.mark.parametrize(("first", "last"), [(26, 40), (30, 44), (26, 44)])
+def test_months_are_found_in_parts_that_noise_hides(kind, first, last):
+    """Of dates, beside a crowd: of all numbers there are, a column has few."""
+    edges = np.concatenate([[-1e4, 0], np.arange(100.0, 6500, 100), [2e4]])
+    seen, noise = np.zeros(len(edges) - 1), np.full(len(edges) - 1, 96.0)
+    seen[first:last] = 110.0  # of four 440 stand out of 2 * 96 * sqrt(4), one does not
+    seen[30:40] = 900.0
+    places = Places(edges, seen, np.zeros(3), noise, True, slice(2, len(seen) - 1))
+    column = LevelColumn("x", 0, Column(kind), places=places)
+    held = np.flatnonzero(column._placed_counts(seen.sum()) > 0)
+    if kind == "number":
+        first, last = 30, 40
+    assert_array_equal(held, np.arange(first, last))
+
+
+@pytest.mark.parametrize("inner", [slice(28, 42), None])
+def test_no_dates_are_found_beyond_the_parts_of_a_look(inner):
+    """Where nobody looked into a cell, cells are decades and not months."""
+    edges = np.concatenate([[-1e4, 0], np.arange(100.0, 6500, 100), [2e4]])
+    seen, noise = np.zeros(len(edges) - 1), np.full(len(edges) - 1, 96.0)
+    seen[26:44], seen[30:40] = 110.0, 900.0
+    places = Places(edges, seen, np.zeros(3), noise, True, inner)
+    column = LevelColumn("x", 0, Column("date"), places=places)
+    held = np.flatnonzero(column._placed_counts(seen.sum()) > 0)
+    assert_array_equal(held, np.arange(30, 40))
 
 
 def test_numbers_of_code_books_are_asked_for():

@@ -75,6 +75,10 @@ MOST_TOGETHER = 16
 # What the largest of hundreds of blocks of noise alone seldom reaches; on simulated
 # columns of 100 to 3,000 records.
 TOLD = 4.0
+# Numbers of parts of dates beside the likely ones, which count where they stand out
+# together: on simulated dates of 200 to 5,000 days 3 deviations show little more than
+# none, and 8 parts more wrong years.
+BESIDE, LIKELY = (1, 2, 4), 2.0
 # Narrower cells are single numbers, as are those narrower than this part of them.
 NO_WIDTH, SAME = 1e-300, 1e-12
 # Of levels that only fill up a power of two.
@@ -211,7 +215,13 @@ class LevelColumn(LearntColumn):
             ):
                 likely[inner] = True  # noise hides where among these parts most are
             where = np.flatnonzero(likely)
-            inside = slice(where[0], where[-1] + 1)
+            first, last = where[0], where[-1] + 1
+            if self.declared.kind == "date" and inner is not None:
+                # years are in many parts, of which noise hides each
+                before, after = slice(inner.start, first), slice(last, inner.stop)
+                first -= n_beside(seen[before][::-1], noise[before][::-1])
+                last += n_beside(seen[after], noise[after])
+            inside = slice(first, last)
         counts = np.zeros(len(seen))
         counts[inside] = expected_counts(seen[inside], noise[inside], total, EMPTY)[0]
         return counts
@@ -639,6 +649,13 @@ def surely_held(noisy, noise) -> np.ndarray:
         left[told] = 0.0  # a larger block has to stand out by what is left
         sure |= told
     return sure[: len(noisy)]
+
+
+def n_beside(noisy, noise) -> int:
+    """How many cells, from the first on, stand out together; 0 if none do."""
+    ends = np.minimum(BESIDE, len(noisy))
+    sums, variances = (np.append(0.0, np.cumsum(x))[ends] for x in (noisy, noise**2))
+    return int(ends[sums > LIKELY * np.sqrt(variances)].max(initial=0))
 
 
 def expected_counts(noisy, scale, total, empty) -> tuple[np.ndarray, np.ndarray]:
