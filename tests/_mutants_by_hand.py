@@ -1606,7 +1606,7 @@ MUTANTS = [
     ),
     (
         "h1201",
-        "_door/estimator.py",
+        "_shared/arguments.py",
         "return isinstance(X, InBatches) or is_dask(X)",
         'return hasattr(X, "make_batches") or is_dask(X)',
         "a frame with a column called make_batches passes for batches",
@@ -3998,8 +3998,8 @@ MUTANTS = [
     (
         "h1276",
         "postprocessing/_number_repair.py",
-        "if self.blind or not self._in_few_bins(counts):",
-        "if not self._in_few_bins(counts):",
+        "if self.blind:\n            return True",
+        "if False:\n            return True",
         "a third bin is enough where the repair is blind",
     ),
     (

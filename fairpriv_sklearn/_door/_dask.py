@@ -19,6 +19,7 @@ from scipy import sparse
 from sklearn import config_context, get_config
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from .._shared.arguments import is_dask
 from .._shared.arrays import row_slices
 from .._shared.rowwise import row_scores
 from .._wall import Rows, column_length, n_rows_of, rows_of
@@ -742,11 +743,6 @@ def _one_block_wide(X):
 def _is_array(collection) -> bool:
     """Whether this is a dask array: a frame has columns of any name as attributes."""
     return hasattr(type(collection), "rechunk")
-
-
-def is_dask(collection) -> bool:
-    """Whether this is a dask collection; dask is not imported to find out."""
-    return type(collection).__module__.split(".")[0] in ("dask", "dask_expr")
 
 
 def blockwise(answer, X, sensitive_features=None):

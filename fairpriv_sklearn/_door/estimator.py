@@ -21,8 +21,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from .._shared.arguments import (
-    InBatches,
     as_python,
+    comes_in_parts,
     public_labels,
     refuse_old_names,
 )
@@ -64,7 +64,6 @@ from .._wall import (
     refuse_widths,
     warn_leak,
 )
-from ._dask import is_dask
 from ._stream import answer_in_parts, as_batches, batch_arguments
 
 _PACKAGE = __name__.split(".")[0]
@@ -91,7 +90,7 @@ def _on_a_draft(fit):
             return fit(self, *args, **kwargs)
         check_columns(*args, *kwargs.values())
         X = args[0] if args else kwargs.get("X", kwargs.get("scores"))
-        if _comes_in_parts(X):
+        if comes_in_parts(X):
             args, kwargs = batch_arguments(self, fit, args, kwargs)
         draft = object.__new__(type(self))
         draft.__dict__ = {**unfitted_state(self), "_draft_of": self}
@@ -126,14 +125,9 @@ def _code_of_others(estimator) -> list[str]:
     return assumed
 
 
-def _comes_in_parts(X) -> bool:
-    """Whether X is `Batches` or a dask collection."""
-    return isinstance(X, InBatches) or is_dask(X)
-
-
 def batched(X, y, sensitive_features) -> tuple:
     """Arguments of `read_rows` for a function: what comes in parts as `Batches`."""
-    if not _comes_in_parts(X):
+    if not comes_in_parts(X):
         return X, y, sensitive_features
     return as_batches(X, y, sensitive_features), None, None
 
@@ -149,7 +143,7 @@ def _part_by_part(method):
         self = as_it_is(self)
         check_columns(*args, *kwargs.values())
         refuse_other_origin(self, args[0] if args else kwargs.get("X"))
-        if args and _comes_in_parts(args[0]):
+        if args and comes_in_parts(args[0]):
             return answer_in_parts(self, method, *args, **kwargs)
         with usual_underflow():
             return method(self, *args, **kwargs)
@@ -328,12 +322,12 @@ class DPEstimator(DocumentationLink, BaseEstimator):
 
     def _refuse_cells_of(self, pipeline, X) -> None:
         """Refuse cells that a pipeline which ends here would, once a step has spent."""
-        if not _comes_in_parts(X) and not isinstance(first_step(pipeline), DPEstimator):
+        if not comes_in_parts(X) and not isinstance(first_step(pipeline), DPEstimator):
             refuse_cells(pipeline, X)
 
     def _refuse_target(self, X, y) -> None:
         """Refuse a target that `fit` would, for who spends before it."""
-        if _comes_in_parts(X) or not get_tags(self).target_tags.required:
+        if comes_in_parts(X) or not get_tags(self).target_tags.required:
             return
         check_given(self, y)
         same_length(X, y)

@@ -16,14 +16,20 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import assert_all_finite, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._shared.arguments import described, is_missing_label, listed, public_labels
+from .._shared.arguments import (
+    comes_in_parts,
+    described,
+    is_missing_label,
+    listed,
+    public_labels,
+)
 from .._shared.callers import hushed
 from .._shared.domain import LABELS, check_columns, domain, same_length
 from .._shared.nested import argument_of, owners
 from .._shared.purity import refuse_spreading
 from .._shared.sklearn import asks_for, routing_enabled, safe_indexing
 from .._wall import Fact, warn_leak
-from .estimator import _comes_in_parts, positions_in
+from .estimator import positions_in
 
 POOLED = -1  # code of a row whose label is not in the public list
 NEEDED = (
@@ -87,7 +93,7 @@ class GroupsMixin:
     def _refuse_groups(self, X, sensitive_features) -> None:
         """Refuse groups that `fit` would, for who spends before it."""
         refuse_twice(self.sensitive_features, sensitive_features)
-        if not _comes_in_parts(X):
+        if not comes_in_parts(X):
             labels = label_values(sensitive_features)
             same_length(X, labels)
             if self.groups is not None or self._needs_groups:

@@ -351,6 +351,16 @@ class InBatches:
         raise NotImplementedError
 
 
+def is_dask(collection) -> bool:
+    """Whether this is a dask collection; dask is not imported to find out."""
+    return type(collection).__module__.split(".")[0] in ("dask", "dask_expr")
+
+
+def comes_in_parts(X) -> bool:
+    """Whether X is `Batches` or a dask collection."""
+    return isinstance(X, InBatches) or is_dask(X)
+
+
 def refuse_batches(X, name: str) -> None:
     """Raise if `X` is `Batches`, where the whole table is needed."""
     if isinstance(X, InBatches):

@@ -12,11 +12,11 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from .._door.estimator import (
     DELTA_CONSTRAINT,
     DPEstimator,
-    _comes_in_parts,
     encode_labels,
     label_codes,
     read_bounds,
 )
+from .._shared.arguments import comes_in_parts
 from .._shared.callers import hushed, usual_underflow
 from .._shared.domain import domain, refuse_dates, same_length
 from .._shared.origin import as_it_is
@@ -85,7 +85,7 @@ class BaseGenerator(DPEstimator):
     }
 
     def _refuse_target(self, X, y) -> None:
-        if _comes_in_parts(X):
+        if comes_in_parts(X):
             return
         if y is not None:
             same_length(X, y)

@@ -415,8 +415,10 @@ class NumberRepair(Repair):
 
     def _crowded(self, counts) -> bool:
         """Whether these are so few that a repair stands back."""
-        if self.blind or not self._in_few_bins(counts):
-            return self._in_few_bins(counts)
+        if not self._in_few_bins(counts):
+            return False
+        if self.blind:
+            return True
         told = counts.sum(axis=0), len(counts) * self._noise_variance
         return not significance.has_third_bin(*told, self._n_public)
 

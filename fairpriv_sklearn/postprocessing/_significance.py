@@ -373,14 +373,7 @@ def has_third_bin(
 ) -> bool:
     """Whether the third fullest bin surely holds `THIRD` of all people.
 
-    Parameters
-    ----------
-    counts : ndarray of shape (n_bins,)
-        Noisy counts of all people.
-    noise_variance : float
-        Of one of them.
-    n : float, default=None
-        Number of people if it is public, else the noisy one takes its place.
+    Where their number is private, the noisy one takes its place.
     """
     surely = np.sort(counts)[-3] - TOLD * np.sqrt(noise_variance)
     return bool(surely >= THIRD * (counts.sum() if n is None else n))

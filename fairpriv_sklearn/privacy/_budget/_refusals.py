@@ -24,7 +24,7 @@ from sklearn.utils import check_array, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 
 from ..._shared import nested
-from ..._shared.arguments import InBatches
+from ..._shared.arguments import InBatches, comes_in_parts
 from ..._shared.callers import hushed
 from ..._shared.domain import (
     check_columns,
@@ -74,7 +74,7 @@ def refuse_mistakes(pipeline, X, y, params) -> None:
             "A pipeline of one budget takes memory=None: whether a step comes from "
             "the cache tells whether the rows are those of an earlier fit."
         )
-    in_parts = isinstance(X, InBatches) or hasattr(type(X), "compute")
+    in_parts = comes_in_parts(X)
     check_columns(X, y, *params.values())
     for path, given in params.items():
         if path.endswith("__sample_weight") and np.ndim(given):
@@ -171,7 +171,7 @@ def refuse_target(estimator, X, y) -> None:
     # Asked of the class: a frozen step hands on the attributes of what it holds.
     if hasattr(type(last), "_refuse_target"):
         last._refuse_target(X, y)
-    elif not (isinstance(X, InBatches) or hasattr(type(X), "compute")):
+    elif not comes_in_parts(X):
         _refuse_target(last, X, y)
 
 
