@@ -1822,6 +1822,13 @@ MUTANTS = [
         "classifier: a penalty of weights grows with the ranges of features",
     ),
     (
+        "h1400",
+        "linear_model/_wasserstein_logistic.py",
+        "        if self.fairness_weight == 0 and not self.group_sizes_public:\n",
+        "        if False:\n",
+        "classifier: batches without a penalty weigh all groups but the first by zero",
+    ),
+    (
         "h189",
         "_training/_target.py",
         "beyond > _BEYOND * now.noise",

@@ -498,6 +498,19 @@ def test_minibatches(constraint):
     assert unfair.privacy_.neighboring == "replace_one"
 
 
+def test_minibatches_without_a_penalty_are_of_everybody():
+    # Weights of groups that batches were not drawn from left all but the first out.
+    X, y, groups = make_spurious_bias(2000, random_state=0)
+    params = {"bounds": (-10, 10), "data_norm": 1.0, "batch_size": 200, "max_iter": 5}
+    everybody = plain(**params).fit(X, y)
+    by_label = plain(constraint="equalized_odds", **params).fit(X, y)
+    assert_array_equal(by_label.coef_, everybody.coef_)
+    last = X.shape[1]
+    named = plain(sensitive_features=last, **params)
+    named.fit(np.column_stack([X, groups]), y)
+    assert_array_equal(named.coef_, everybody.coef_)
+
+
 def test_minibatches_of_small_and_empty_groups():
     X, y, _ = table(n=60)
     groups = np.r_[2, np.zeros(59)]  # one record in group 2, none in group 1

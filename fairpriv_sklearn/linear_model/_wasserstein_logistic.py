@@ -494,6 +494,8 @@ class DPWassersteinLogisticRegression(
         if self._relation() in SIZES_PUBLIC:
             self._facts.append(_SIZES_READ)
         codes = self._strata(groups, len(labels), labels)
+        if self.fairness_weight == 0 and not self.group_sizes_public:
+            codes[:] = 0  # nobody is compared: batches are of all records alike
         self._n_model_features = X.shape[1]
         self._learns = may_learn(self, X)
         if self.epsilon < np.inf:
@@ -737,6 +739,4 @@ class DPWassersteinLogisticRegression(
     def _batch_strata(self, rows: Rows) -> Strata:
         """The public groups from which batches are drawn."""
         stratum = rows.only("stratum").whole().stratum
-        if self.fairness_weight == 0 and not self.group_sizes_public:
-            stratum = np.zeros(len(stratum), dtype=np.int64)
         return Strata.proportional(stratum, math.prod(self._shape), self.batch_size)
