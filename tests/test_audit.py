@@ -88,6 +88,15 @@ def test_bounds_rarely_lie_above_the_truth(bound, draw, shift, truth):
     assert wrong <= stats.binom.isf(1e-4, n, alpha)
 
 
+@pytest.mark.parametrize("m", [2, 3, 10])
+def test_bound_of_gaussian_outputs_holds_of_few_runs(m):
+    # With the quantile of the normal distribution 11 % of two runs were above 0.
+    rng, n = np.random.default_rng(0), 3000
+    pairs = rng.normal(size=(n, 2, m))
+    wrong = sum(gaussian_mu_lower_bound(a, b, confidence=0.95) > 0 for a, b in pairs)
+    assert wrong <= stats.binom.isf(1e-4, n, 0.05)
+
+
 def test_wealth_is_a_supermartingale_on_the_edge_of_the_claim():
     # Exact expectation over the four outcomes where P(x) = e^eps P(y) + delta.
     epsilon, delta, q = 0.7, 0.01, 0.2

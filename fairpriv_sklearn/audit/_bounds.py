@@ -13,8 +13,7 @@ from typing import Self
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import ndtri
-from scipy.stats import norm
+from scipy.special import ndtri, stdtrit
 
 from .._shared.arguments import number, numbers
 from .._wall import gaussian_delta
@@ -116,7 +115,11 @@ def mu_lower_bound(scores, other_scores, *, confidence=0.95) -> float:
 def gaussian_mu_lower_bound(scores, other_scores, *, confidence=0.95) -> float:
     r"""Bound the Gaussian-DP parameter of outputs that are known to be Gaussian.
 
-    .. math:: |\bar x - \bar x'| / s - z \sqrt{2 / m + \hat\mu^2 / (4 m)}
+    .. math:: \hat\mu - t \sqrt{2 / m + \hat\mu^2 / (4 m)},
+        \qquad \hat\mu = |\bar x - \bar x'| / s ,
+
+    with t the two-sided quantile of Student's distribution with 2 m - 2 degrees of
+    freedom.
 
     .. rubric:: Privacy
 
@@ -163,8 +166,8 @@ def gaussian_mu_lower_bound(scores, other_scores, *, confidence=0.95) -> float:
         )
     mu = shift / spread
     # Two-sided: which table gives the larger outputs was not known before.
-    z = norm.isf((1.0 - confidence) / 2)
-    return float(max(0.0, mu - z * math.sqrt(2 / m + mu**2 / (4 * m))))
+    t = -stdtrit(2 * m - 2, (1.0 - confidence) / 2)
+    return float(max(0.0, mu - t * math.sqrt(2 / m + mu**2 / (4 * m))))
 
 
 class _Bound:
