@@ -3961,6 +3961,13 @@ MUTANTS = [
         "decisions: one small group hides what two large ones surely differ by",
     ),
     (
+        "h1380",
+        "postprocessing/_number_repair.py",
+        "counts.reshape(len(counts), -1), noise_variance",
+        "counts, noise_variance",
+        "blind numbers: the tolerance is of the emptiest bin, not of a group",
+    ),
+    (
         "h1270",
         "postprocessing/_significance.py",
         "surely = np.sort(counts)[-3] - TOLD * np.sqrt(noise_variance)",

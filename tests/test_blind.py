@@ -856,6 +856,17 @@ def test_numbers_stand_back_where_parity_is_dear_or_out_of_reach(monkeypatch):
     assert repaired(0.95) and not repaired(0.1)
 
 
+def test_tolerance_of_numbers_is_of_a_group_not_of_a_bin():
+    X, _, group = population(8000)
+    fitted = regressor(fairness_tolerance="auto", epsilon=4.0)
+    fitted.fit(X, predicted(X), sensitive_features=group)
+    (counts,), noise = fitted.counts_, fitted._noise_variance
+    cells, smallest = counts[0].size, counts.sum(axis=(1, 2)).min()
+    expected = np.sqrt(1 / smallest + cells * noise / (16 * smallest**2)) / 2
+    assert smallest > 3000
+    assert_allclose(fitted.fairness_tolerance_, expected, rtol=1e-9)
+
+
 @pytest.mark.parametrize("few", [0, 30])
 def test_numbers_leave_out_a_group_with_next_to_nobody(few):
     """The others are repaired, and a warning names it."""

@@ -395,7 +395,7 @@ class NumberRepair(Repair):
         if self.fairness_tolerance != "auto":
             return self.fairness_tolerance
         return significance.default_tolerance(
-            counts, noise_variance=self._noise_variance
+            counts.reshape(len(counts), -1), noise_variance=self._noise_variance
         )
 
     def _pooled(self, counts) -> np.ndarray:
