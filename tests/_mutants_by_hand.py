@@ -1822,6 +1822,13 @@ MUTANTS = [
         "classifier: a penalty of weights grows with the ranges of features",
     ),
     (
+        "h1401",
+        "linear_model/_minimiser.py",
+        "math.log(n_classes)) + C * row_norm",
+        "math.log(n_classes)) + 1",
+        "output perturbation: rounding far from the minimum is not bounded",
+    ),
+    (
         "h1400",
         "linear_model/_wasserstein_logistic.py",
         "        if self.fairness_weight == 0 and not self.group_sizes_public:\n",

@@ -31,6 +31,7 @@ from fairpriv_sklearn._training._penalty import (
 from fairpriv_sklearn._wall import Rows
 from fairpriv_sklearn.linear_model._gradient_plan import Strata
 from fairpriv_sklearn.linear_model._minimiser import (
+    TOLERANCE,
     RegularisedLogistic,
     parameter_sensitivity,
     rounding_bound,
@@ -555,6 +556,19 @@ def test_rounding_bound_is_a_small_part_of_the_sensitivity(n, d, C):
     bound = rounding_bound(n, d, 1, 2.0, C)
     assert 0 < bound < 1e-1 * n * 2.0
     assert bound >= rounding_bound(max(1, n // 2), d, 1, 2.0, C)
+
+
+def test_rounding_bound_is_of_all_points_where_the_gradient_is_small():
+    # Of a record without features the minimum is 0, and the gradient at W is W / C.
+    rng, C = np.random.default_rng(0), 1e12
+    bound = rounding_bound(1, 3, 1, 1.0, C)
+    for _ in range(200):
+        row, weights = rng.normal(size=(2, 3))
+        row = np.trunc(row / np.linalg.norm(row) * 2**20) / 2**20
+        weights *= C * TOLERANCE / np.linalg.norm(weights)
+        pairs = zip(row.tolist(), weights.tolist(), strict=True)
+        exact = sum(Fraction(a) * Fraction(b) for a, b in pairs)
+        assert abs(Fraction(float(row @ weights)) - exact) < bound
 
 
 @pytest.mark.parametrize("batch_size", [3, 10, 40])

@@ -555,7 +555,8 @@ def test_parameters_move_by_gradients_and_what_the_solver_leaves(
     scaling, norm, C, n = SimpleNamespace(row_norm=1.5), 1.5, 4.0, 1000
     query = Parameters(scaling, 5, n_outputs, C, n)
     k = max(2, n_outputs)
-    weights = math.sqrt(2 * C * n * math.log(k)) + 1
+    # As far as the minimum may be from zero, and a gradient of one row from it.
+    weights = math.sqrt(2 * C * n * math.log(k)) + C * norm
     # p products and two more roundings, sixteen of each class, a multiple of 2**-40.
     rounding = (5 + 2) * 2.0**-53 * norm * weights + 2.0**-40 + 16 * k * 2.0**-53
     rounding *= n * norm * math.sqrt(n_outputs)

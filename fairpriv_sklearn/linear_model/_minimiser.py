@@ -27,13 +27,13 @@ def rounding_bound(
 ) -> float:
     r"""Bound of the rounding error of a computed gradient near the minimum.
 
-    Near the minimum the objective is at most its value at zero, n log K, so
-    :math:`|W| \le \sqrt{2 C n \log K}`. A score of p products is then wrong by at most
-    (p + 2) roundings of R |W|, a probability by as much, and a coefficient is rounded
-    to a multiple of 2**-40.
+    At the minimum the objective is at most its value at zero, n log K, so
+    :math:`|W| \le \sqrt{2 C n \log K}`, and where the gradient is at most R it is C R
+    away. A score of p products is then wrong by at most (p + 2) roundings of R |W|, a
+    probability by as much, and a coefficient is rounded to a multiple of 2**-40.
     """
     n_classes = max(2, n_outputs)
-    largest = math.sqrt(2 * C * n_records * math.log(n_classes)) + 1
+    largest = math.sqrt(2 * C * n_records * math.log(n_classes)) + C * row_norm
     score = (n_columns + 2) * ROUNDOFF * row_norm * largest
     coefficient = score + UNIT**2 + 16 * n_classes * ROUNDOFF
     return n_records * row_norm * math.sqrt(n_outputs) * coefficient
