@@ -99,7 +99,7 @@ class DPSinkhornGenerator(BaseGenerator):
     ``method="network"``: `max_iter` point gradients clipped as a whole to c, l2
     sensitivity :math:`2c`, Poisson sampling, privacy loss distributions.
     ``method="pairs"``: one count per record and column for what the code book does not
-    say, two per number, counts of levels, tables of class and column, tables of all
+    say, several per number, counts of levels, tables of class and column, tables of all
     pairs of columns, quality figures; sensitivities in the user guide. Public: the code
     book, bounds, classes, categories, bins, every hyper-parameter, column names, and
     the number of records if one record is replaced. `sample` is free.
