@@ -122,8 +122,8 @@ class DPWassersteinLogisticRegression(
         \Delta_3 = \frac{\sqrt K R}{3 n},
 
     without clipping gradients: :math:`\kappa = 2` for two groups that are compared as a
-    whole, and :math:`2 S / (S - 1)` for S groups else. They are released side by side, in public
-    multiples: of the penalty's gradient only what the sums span is used. Of
+    whole, and :math:`2 S / (S - 1)` for S groups else. They are released side by side,
+    in public multiples: of the penalty's gradient only what the sums span is used. Of
     ``penalty="pairs"`` and of the other relations the user guide speaks. Public:
     `groups`, `classes`, `bounds`, `data_norm`, all parameters, and n under
     "replace_one". Under "add_remove" n is replaced by a noisy count.
