@@ -4033,7 +4033,7 @@ MUTANTS = [
     (
         "h1291",
         "_door/estimator.py",
-        "        refuse_together(last)",
+        "        refuse_together(last, n_labels)",
         "        pass",
         "a repair spends before a model is tried whose arguments do not go together",
     ),
@@ -4047,8 +4047,8 @@ MUTANTS = [
     (
         "h1293",
         "privacy/_budget/_refusals.py",
-        "for n_rows, n_columns in ((20, 2), (200, 50)):",
-        "for n_rows, n_columns in ((20, 2),):",
+        '{"class_weight": None, "early_stopping": False, "random_state": 0}',
+        '{"class_weight": None, "random_state": 0}',
         "a model is refused that made-up rows are too few for",
     ),
     (

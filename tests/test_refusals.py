@@ -66,6 +66,7 @@ from sklearn.utils.fixes import parse_version
 import fairpriv_sklearn
 from fairpriv_sklearn._door.estimator import refuse_cells
 from fairpriv_sklearn._door.groups import named_positions
+from fairpriv_sklearn._shared import guarded
 from fairpriv_sklearn._shared.origin import _ORIGINS, origin
 from fairpriv_sklearn._training._penalty import most_records
 from fairpriv_sklearn.datasets import make_spurious_bias
@@ -806,8 +807,12 @@ def test_a_pipeline_of_one_budget_takes_groups_where_they_come_from():
     named = clone(FAIR).set_params(sensitive_features=[0])
     with_budget(make_pipeline("passthrough", named), 3.0).fit(table[:, ::-1], Y)
     # What is frozen is not fitted.
-    done = FrozenEstimator(clone(FAIR).fit(X, Y, sensitive_features=GROUP))
-    with_budget(make_pipeline(DPTableEncoder(ledger=ledger), done), 3.0).fit(X, Y)
+    pandas = pytest.importorskip("pandas")
+    words = pandas.DataFrame({"a": np.where(Y, "yes", "no")})
+    encoder = DPTableEncoder(codebook={"a": ["no", "yes"]}, ledger=ledger)
+    given = clone(encoder).set_params(ledger=None).fit_transform(words)
+    done = FrozenEstimator(clone(FAIR).fit(given, Y, sensitive_features=GROUP))
+    with_budget(make_pipeline(encoder, done), 3.0).fit(words, Y)
     assert len(ledger.spends()) == 5
 
 
@@ -1109,9 +1114,10 @@ def test_more_classes_than_a_method_serves_are_refused_at_no_cost():
     for classes, constraint in [([0, 1, 2], "equalized_odds"), ([0, 1], None)]:
         repair = decisions(model, method="histogram")
         others = {"constraint": constraint or "demographic_parity"}
-        repair.set_params(classes=[0, 1, 2])
-        with pytest.raises(ValueError, match="needs two classes, got 3"):
-            encoded(repair, ledger).fit(X, Y, sensitive_features=GROUP)
+        for listed, y in [([0, 1, 2], Y), (None, THREE_LABELS)]:
+            repair.set_params(classes=listed)
+            with pytest.raises(ValueError, match="needs two classes, got 3"):
+                encoded(repair, ledger).fit(X, y, sensitive_features=GROUP)
         repair.set_params(classes=classes, **others)
         encoded(repair, None).fit(X, Y, sensitive_features=GROUP)
     assert ledger.spends() == []
@@ -1172,9 +1178,12 @@ def test_arguments_that_do_not_go_together_are_refused_at_no_cost(model):
 
 
 def test_models_that_made_up_rows_do_not_fit_are_left_to_say_what_they_take():
-    few = {"early_stopping": True, "validation_fraction": 0.01}
+    few = {"early_stopping": True, "validation_fraction": 0.001}
     several = [
+        "passthrough",
+        None,
         SGDClassifier(**few),  # more rows
+        Ridge(alpha=[1.0, 2.0]),  # several targets
         LogisticRegressionCV(cv=150),
         RANSACRegressor(Bare(), min_samples=2),
         LogisticRegression(class_weight={"no": 1, "yes": 2}),  # other labels
@@ -1187,6 +1196,77 @@ def test_models_that_made_up_rows_do_not_fit_are_left_to_say_what_they_take():
     for model in several:
         refuse_together(model)
     assert np.random.get_state()[1].tolist() == before
+
+
+def test_more_labels_than_a_solver_takes_are_refused_at_no_cost():
+    ledger, model = PrivacyLedger(50.0, 1e-3), LogisticRegression(solver="liblinear")
+    said = {"match": "^LogisticRegression: .*does not support multiclass"}
+    more = {"ledger": ledger, "max_iter": 2}
+    with pytest.warns(PrivacyLeakWarning, match="Not private"):
+        plain = encoded(model, ledger)
+    listed = decisions(model, **more).set_params(classes=[0, 1, 2])
+    read = decisions(model, **more).set_params(classes=None)
+    blind = decisions(logistic(), blind=True, group_estimator=model, **more)
+    blind.set_params(groups=[0, 1, 2])
+    with pytest.raises(ValueError, **said):
+        plain.fit(X, THREE_LABELS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyLeakWarning)
+        for repair, y in [(listed, Y), (read, THREE_LABELS), (blind, Y)]:
+            with pytest.raises(ValueError, **said):
+                repair.fit(X, y, sensitive_features=GROUP)
+        assert ledger.spends() == []
+        plain.fit(X, Y)
+        decisions(model, **more).fit(X, Y, sensitive_features=GROUP)
+
+
+def test_what_is_tried_on_made_up_rows_shows_no_errors_of_others(monkeypatch):
+    """An interrupt amid the trial would have left them shown for the fits to come."""
+    shown = []
+    look = lambda self, X, y: shown.append(guarded._shown.is_on)  # noqa: E731
+    monkeypatch.setattr(LogisticRegression, "fit", look)
+    refuse_together(LogisticRegression())
+    assert shown == [False]
+
+
+def test_a_function_of_a_target_is_not_asked_about_rows_that_nobody_can_pay_for():
+    """An exhausted ledger would go on to tell what a function says of a target."""
+    asked = []
+
+    def look(y):
+        asked.append(y)
+        return y
+
+    about = {"func": look, "inverse_func": look, "check_inverse": False}
+    model = TransformedTargetRegressor(regression(), **about)
+    for epsilon, error in [(0.1, BudgetExceededError), (50.0, None)]:
+        repair = numbers(model, ledger=PrivacyLedger(epsilon, 1e-3))
+        with contextlib.nullcontext() if error is None else pytest.raises(error):
+            repair.fit(X, Y, sensitive_features=GROUP)
+        assert bool(asked) == (error is None)
+
+
+def test_a_fitted_model_behind_columns_that_are_learnt_anew_is_refused_at_no_cost():
+    """They are not those that it was fitted to, also where it is as many."""
+    ledger = PrivacyLedger(50.0, 1e-3)
+    done = FrozenEstimator(logistic(bounds=None).fit(X, Y))
+    repair = decisions(done, ledger=ledger)
+    for last in (done, repair, make_pipeline("passthrough", done)):
+        given = {"sensitive_features": GROUP} if last is repair else {}
+        with pytest.raises(ValueError, match="is fitted already and stands behind"):
+            encoded(last, ledger).fit(X, Y, **given)
+    assert ledger.spends() == []
+    # What an encoder hands on that is fitted, or learns nothing, is what it was.
+    ends = np.full(FROZEN.transform(X).shape[1], 2.0)
+    bounded = regression(bounds=(-ends, ends))
+    with_budget(make_pipeline(FROZEN, bounded), 9.0).fit(X, Y)
+    pandas = pytest.importorskip("pandas")
+    words = pandas.DataFrame({"a": np.where(Y, "yes", "no")})
+    declared = DPTableEncoder(codebook={"a": ["no", "yes"]})
+    done.estimator.fit(declared.fit_transform(words), Y)
+    with_budget(make_pipeline(declared, done), 3.0).fit(words, Y)
+    done.estimator.fit(FROZEN.transform(X), Y)
+    with_budget(make_pipeline(FROZEN, repair), 9.0).fit(X, Y, sensitive_features=GROUP)
 
 
 @pytest.mark.parametrize("blind", [False, True])
@@ -1786,7 +1866,6 @@ def test_cells_that_go_by_a_private_encoder_cost_no_budget(
         (LinearRegression(), np.column_stack([Y, Y]), None),
         (LogisticRegression(), np.where(Y, "John", "Jane"), None),
         (StandardScaler(), None, None),
-        (FrozenEstimator(LogisticRegression().fit(X, Y)), None, None),
     ],
 )
 def test_a_pipeline_of_one_budget_looks_at_the_target_of_a_plain_model(model, y, said):
@@ -1874,6 +1953,8 @@ def test_groups_of_another_name_are_looked_at_before_an_encoder_spends(repaired)
         (np.ones(3), "a row for each record"),
         (np.where(Y, 1.0, np.nan), "sample_weight contains NaN"),
         (["John"] * 60, "sample_weight has a cell that cannot be read as a number"),
+        (np.ones((60, 1)), "sample_weight must hold one number for each row"),
+        (np.zeros(60), "and not only zeros"),
         (np.ones(60), None),
         (None, None),
     ],

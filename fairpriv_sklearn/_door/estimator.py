@@ -506,7 +506,7 @@ def _compares_as_python(labels: np.ndarray, listed: list) -> bool:
 _FEW_LABELS = 16  # with more a dictionary is faster
 
 
-def check_arguments(estimator, n_columns: int | None) -> None:
+def check_arguments(estimator, n_columns: int | None, n_labels: int = 2) -> None:
     """Refuse arguments, nested ones too, that are wrong for any table of this width.
 
     Or of any, without one.
@@ -516,7 +516,7 @@ def check_arguments(estimator, n_columns: int | None) -> None:
     check_nested_arguments(estimator)
     last = last_step(estimator)
     if isinstance(last, BaseEstimator):
-        refuse_together(last)
+        refuse_together(last, n_labels)
     if isinstance(last, BaseEstimator) and not get_tags(last).target_tags.single_output:
         raise ValueError(
             f"{type(last).__name__} takes several targets, and here there is one: pass "

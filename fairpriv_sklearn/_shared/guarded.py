@@ -58,6 +58,13 @@ def fit_wrapped(estimator, *args, **params):
     return guarded(estimator.fit, *args, **params)
 
 
+def fit_to_made_up(estimator, X, y) -> None:
+    """Fit an estimator to rows that are made up: its errors are of no private row."""
+    fit = estimator.fit
+    with hushed(), np.errstate(all="ignore"):
+        fit(X, y)
+
+
 def ask_wrapped(estimator, method: str, *args, private: bool, **params):
     """Call a method of a fitted wrapped estimator, guarded if its rows are private.
 

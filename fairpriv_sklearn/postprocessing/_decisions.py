@@ -107,6 +107,8 @@ class DecisionRepair(MetaRepair):
     def _refuse_target(self, X, y) -> None:
         super()._refuse_target(X, y)
         self._refuse_other_classes()
+        if self.classes is None and y is not None:
+            self._refuse_classes(len(np.unique(y)))
 
     def _refuse_other_classes(self) -> None:
         """Refuse a model whose labels are not those of the public list, if given."""

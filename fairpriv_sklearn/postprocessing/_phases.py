@@ -115,6 +115,8 @@ class Model:
             self._refuse_another_width()
             self._refuse_several_outputs()
             self.fitted = self.given
+        elif self._is_classifier:
+            check_arguments(self.given, self.n_columns, len(self.stand_in.classes))
         else:
             check_arguments(self.given, self.n_columns)
         if self._is_classifier:
@@ -491,10 +493,9 @@ class Phases:
         answers : ndarray or None
         """
         frozen = [model for model in self.models if model.frozen]
-        if frozen:
-            # They may refuse rows, which costs nothing before the reserve.
-            room = getattr(self.meta.ledger, "_refuse_beyond", lambda planned: None)
-            room(self.wall.cost or self.wall.planned)
+        # Models may refuse rows, which costs nothing before the reserve.
+        room = getattr(self.meta.ledger, "_refuse_beyond", lambda planned: None)
+        room(self.wall.cost or self.wall.planned)
         # The first is asked below if nothing is fitted here. A stream would be read
         # once more.
         asked = frozen if self.fitted_here else frozen[1:]
@@ -506,12 +507,12 @@ class Phases:
             answered = ask(rows)
             self.wall.reserve()
             return self.wall, *answered
-        for model in self.fitted_here if type(rows) is Rows else ():
-            model.rehearse(rows)
         refuse_without_room(
             *(model.given for model in self.fitted_here),
             beside=(self.meta.ledger, self.wall.cost or self.wall.planned),
         )
+        for model in self.fitted_here if type(rows) is Rows else ():
+            model.rehearse(rows)
         self.wall.reserve()
         if self.on_all_rows:
             rows = rows.gathered()

@@ -25,7 +25,6 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from ..._shared import nested
 from ..._shared.arguments import InBatches, comes_in_parts
-from ..._shared.callers import hushed
 from ..._shared.domain import (
     check_columns,
     check_given,
@@ -35,7 +34,7 @@ from ..._shared.domain import (
     refuse_unlabelled,
     same_length,
 )
-from ..._shared.guarded import WrappedEstimatorError, fit_wrapped, show_wrapped_errors
+from ..._shared.guarded import WrappedEstimatorError, fit_to_made_up, fit_wrapped
 from ..._shared.sklearn import alias_of, asks_for, routing_enabled
 from .._ledger import PrivacyLedger
 from ._costs import (
@@ -81,7 +80,12 @@ def refuse_mistakes(pipeline, X, y, params) -> None:
             same_length(X, given)
             with domain("sample_weight"):
                 options = {"ensure_2d": False, "dtype": np.float64}
-                check_array(given, input_name="sample_weight", **options)
+                given = check_array(given, input_name="sample_weight", **options)
+            if given.ndim > 1 or not given.any():
+                raise ValueError(
+                    "sample_weight must hold one number for each row, and not only "
+                    "zeros."
+                )
     for owner in nested.owners(pipeline).values():
         # Estimators of others need not have constraints.
         if isinstance(owner, BaseEstimator) and hasattr(
@@ -190,8 +194,10 @@ def _refuse_target(model, X, y) -> None:
     with domain("y", own_words=True):
         refuse_mixed("y", y)
         check_classification_targets(y)
-        is_one = np.ndim(y) == 1 and len(np.unique(np.asarray(y))) == 1
-    if is_one and not private_steps(model):
+        n_labels = len(np.unique(np.asarray(y))) if np.ndim(y) == 1 else None
+    if n_labels is not None:
+        refuse_together(model, n_labels)
+    if n_labels == 1 and not private_steps(model):
         with suppress(WrappedEstimatorError):
             fit_wrapped(clone(model), np.arange(40.0).reshape(20, 2), np.zeros(20))
             return
@@ -201,34 +207,34 @@ def _refuse_target(model, X, y) -> None:
         )
 
 
-def refuse_together(model) -> None:
+def refuse_together(model, n_labels: int = 2) -> None:
     """Refuse arguments of a linear model of scikit-learn that do not go together.
 
-    Such as a penalty that its solver does not take, which only a fit finds out: here
-    one to rows that are made up. What depends on how many rows and columns there are
-    is not known before.
+    Such as a penalty that its solver does not take, or more labels, which only a fit
+    finds out: here one to rows that are made up. What depends on how many rows and
+    columns there are is not known before.
     """
-    params, module = model.get_params(), type(model).__module__
-    is_linear = re.match(r"sklearn\.(linear_model|svm)\.", module)
+    if not re.match(r"sklearn\.(linear_model|svm)\.", type(model).__module__):
+        return  # "passthrough" has no parameters
+    params = model.get_params()
     chooses = params.keys() & {"loss", "penalty", "solver"}
-    # Folds may need more rows, and what is inside of it may be anything.
-    is_known = not params.keys() & {"cv", "estimator"}
-    if not (is_linear and chooses and is_known and _predicts(model)):
+    # Folds may need more rows, several targets have a penalty each, and what is inside
+    # of it may be anything.
+    is_known = not (params.keys() & {"cv", "estimator"} or np.ndim(params.get("alpha")))
+    if not (chooses and is_known and _predicts(model)):
         return
-    settings = {"class_weight": None, "random_state": 0, "verbose": 0}
+    # Of so few rows a share, to stop by, may be none.
+    settings = {"class_weight": None, "early_stopping": False, "random_state": 0}
+    settings["verbose"] = 0
     tried = clone(model).set_params(**{k: settings[k] for k in settings if k in params})
-    said = set()
-    for n_rows, n_columns in ((20, 2), (200, 50)):
-        X = (0.618 * np.arange(n_rows * n_columns) % 1).reshape(n_rows, n_columns)
-        y = np.arange(1, n_rows + 1) % 2 + is_regressor(model)
-        try:
-            with hushed(), np.errstate(all="ignore"), show_wrapped_errors():
-                fit_wrapped(tried, X, y)  # its words are of no row
-            return
-        except Exception as error:
-            said.add(str(error))
-    if len(said) == 1:
-        raise ValueError(f"{type(model).__name__}: {said.pop()}")
+    X = (0.618 * np.arange(40) % 1).reshape(20, 2)
+    y = np.arange(1, 21) % (2 + (n_labels > 2)) + is_regressor(model)
+    try:
+        fit_to_made_up(tried, X, y)
+        return
+    except Exception as error:
+        said = str(error)
+    raise ValueError(f"{type(model).__name__}: {said}")
 
 
 # What hands a target, or something made of it, on to models that it fits once each.
@@ -293,6 +299,8 @@ class _StandIn(BaseEstimator):
 def refuse_widths(estimator, n_columns: int | None, *, learnt=False) -> None:
     """Refuse bounds that are not for the columns which a step will be handed.
 
+    And a fitted model that was fitted to others.
+
     Parameters
     ----------
     estimator : estimator
@@ -303,13 +311,22 @@ def refuse_widths(estimator, n_columns: int | None, *, learnt=False) -> None:
         Whether a private encoder will choose the columns.
     """
     if not isinstance(estimator, Pipeline):
+        if learnt and isinstance(estimator, FrozenEstimator) and _predicts(estimator):
+            name = type(estimator.estimator).__name__
+            raise ValueError(
+                f"{name} is fitted already and stands behind an encoder that learns "
+                "its columns anew: they are not those that it was fitted to. Freeze "
+                "both, as in FrozenEstimator(fitted_pipeline), or fit both here."
+            )
         if hasattr(type(estimator), "_refuse_width"):
             estimator._refuse_width(n_columns, learnt)
         return
     for _, step in estimator.steps:
         refuse_widths(step, n_columns, learnt=learnt)
         if hasattr(step, "fit") and not isinstance(step, OneToOneFeatureMixin):
-            learnt = learnt or (is_encoder(step) and not step._needs_nothing())
+            is_fitted = isinstance(step, FrozenEstimator)  # its columns are known
+            learns = is_encoder(step) and not (is_fitted or step._needs_nothing())
+            learnt = learnt or learns
             n_columns = None
 
 
