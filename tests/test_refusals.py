@@ -1049,6 +1049,7 @@ NO_LIST = {
 }
 
 
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("threshold", [False, True])
 @pytest.mark.parametrize("wrong", NO_LIST)
 def test_a_target_is_looked_at_first_where_it_tells_the_labels(wrong, threshold):
@@ -1084,6 +1085,49 @@ def test_a_target_is_looked_at_first_where_it_tells_the_labels(wrong, threshold)
         )
 
 
+READS = {
+    "range": (regression(bounds=None, target_bounds=None), {}),
+    "labels": (logistic(bounds=None, classes=None), {}),
+    "groups": (clone(FAIR).set_params(groups=None), GROUP),
+    "scores": (numbers(regression(bounds=None)).set_params(target_bounds=None), GROUP),
+    "repair": (decisions(logistic(bounds=None)).set_params(groups=None), GROUP),
+    "search": (DPGridSearchCV(regression(bounds=None, target_bounds=None), {}), {}),
+}
+
+
+@pytest.mark.parametrize("reads", READS)
+def test_leaks_that_are_errors_are_raised_before_an_encoder_spends(reads):
+    """It had spent when the model behind it warned of what it reads from the data."""
+    model, given = READS[reads]
+    given = {} if given is not GROUP else {"sensitive_features": GROUP}
+    ledger = PrivacyLedger(50.0, 1e-3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("error", PrivacyLeakWarning)
+        with pytest.raises(PrivacyLeakWarning, match="was read from the data"):
+            encoded(model, ledger).fit(X, Y, **given)
+    assert ledger.spends() == []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("error", PrivacyLeakWarning)
+        warnings.simplefilter("always")
+        encoded(model, ledger).fit(X, Y, **given)
+    told = [str(w.message) for w in caught if w.category is PrivacyLeakWarning]
+    assert len(told) == len(set(told)) >= 1  # once each, by the fit
+
+
+def test_what_a_fit_inside_will_not_say_is_no_error_before_it():
+    several = vote(logistic(classes=None)).set_params(voting="soft")
+    repair = decisions(several, max_iter=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("error", PrivacyLeakWarning)
+        repair.fit(X, Y, sensitive_features=GROUP)
+        warnings.simplefilter("ignore")
+        warnings.filterwarnings("error", module="elsewhere")
+        encoded(READS["labels"][0], None).fit(X, Y)
+    assert "classes" in repair.privacy_.conditional_on
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", [DPSinkhornGenerator, DPSlicedWassersteinGenerator])
 def test_labels_of_a_generator_are_looked_at_first(kind):
@@ -1108,6 +1152,7 @@ def test_labels_of_a_generator_are_looked_at_first(kind):
         fit(y, classes)
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_more_classes_than_a_method_serves_are_refused_at_no_cost():
     ledger, model = PrivacyLedger(50.0, 1e-3), logistic(bounds=None, data_norm=1.0)
     model.set_params(classes=None)
@@ -1123,6 +1168,7 @@ def test_more_classes_than_a_method_serves_are_refused_at_no_cost():
     assert ledger.spends() == []
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_groups_are_looked_at_first_where_they_tell_their_list():
     """Encoders, and whole searches, had spent when a model refused to read the list."""
     ledger, one = PrivacyLedger(50.0, 1e-3), np.zeros(len(X), dtype=int)

@@ -58,6 +58,7 @@ from .._shared.sklearn import (
 from .._wall import (
     Fact,
     current_journal,
+    leaks_foreseen,
     learns_nothing,
     n_rows_of,
     refuse_together,
@@ -332,10 +333,13 @@ class DPEstimator(DocumentationLink, BaseEstimator):
         check_given(self, y)
         same_length(X, y)
         if hasattr(self, "classes") and is_classifier(self):
-            with hushed():  # the fit will say that it reads the list from the data
+            with leaks_foreseen():
                 encode_labels(y, self.classes)
         elif is_regressor(self):
             self._refuse_outputs(refuse_no_numbers(self, y))
+            if getattr(self, "target_bounds", "none") is None:
+                with leaks_foreseen():
+                    warn_leak("target_bounds", "the range of the target")
 
     def _refuse_journal(self) -> None:
         """Refuse to be one of several fits in one `resume`."""

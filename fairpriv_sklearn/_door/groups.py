@@ -23,12 +23,11 @@ from .._shared.arguments import (
     listed,
     public_labels,
 )
-from .._shared.callers import hushed
 from .._shared.domain import LABELS, check_columns, domain, same_length
 from .._shared.nested import argument_of, owners
 from .._shared.purity import refuse_spreading
 from .._shared.sklearn import asks_for, routing_enabled, safe_indexing
-from .._wall import Fact, warn_leak
+from .._wall import Fact, leaks_foreseen, warn_leak
 from .estimator import positions_in
 
 POOLED = -1  # code of a row whose label is not in the public list
@@ -97,7 +96,7 @@ class GroupsMixin:
             labels = label_values(sensitive_features)
             same_length(X, labels)
             if self.groups is not None or self._needs_groups:
-                with hushed():  # the fit will say that it reads the list from the data
+                with leaks_foreseen():
                     code_groups(labels, self.groups)
 
 

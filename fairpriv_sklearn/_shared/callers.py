@@ -38,6 +38,15 @@ def warn_now(message: str, category: type[Warning]) -> None:
         warnings.warn(message, category, stacklevel=level)
 
 
+def is_error(category: type[Warning]) -> bool:
+    """Whether filters make an error of such warnings, where nothing hushes them."""
+    known = () if _is_hushed.is_on else warnings.filters
+    for action, pattern, kind, module, _ in known:
+        if pattern is module is None and issubclass(category, kind):
+            return action == "error"
+    return False
+
+
 def _is_between(frame) -> bool:
     return frame.f_globals.get("__name__", "").partition(".")[0] in BETWEEN
 

@@ -58,6 +58,7 @@ from ..privacy import (
     has_budget,
     is_diffprivlibs,
     kept,
+    leaks_foreseen,
     leaks_refused,
     learns_nothing,
     own_guarantee,

@@ -17,7 +17,7 @@ from .._door.estimator import (
     read_bounds,
 )
 from .._shared.arguments import comes_in_parts
-from .._shared.callers import hushed, usual_underflow
+from .._shared.callers import usual_underflow
 from .._shared.domain import domain, refuse_dates, same_length
 from .._shared.origin import as_it_is
 from .._shared.sklearn import Interval, StrOptions
@@ -27,6 +27,7 @@ from .._wall import (
     PrivacyFilter,
     calibrate_gaussian,
     gaussian_mu,
+    leaks_foreseen,
     noise_source,
     open_wall,
     warn_leak,
@@ -89,7 +90,7 @@ class BaseGenerator(DPEstimator):
             return
         if y is not None:
             same_length(X, y)
-        with hushed():  # the fit will say that it reads the list from the data
+        with leaks_foreseen():
             clone(self)._encode_labels(y, 0)
 
     def _encode_labels(self, y, n_records: int) -> tuple[np.ndarray, list[Fact]]:

@@ -12,7 +12,14 @@ from ._budget._refusals import (
 )
 from ._budget._with_budget import with_budget
 from ._card import CardLine, DeploymentCard, deployment_card
-from ._facts import READ, Fact, PrivacyLeakWarning, leaks_refused, warn_leak
+from ._facts import (
+    READ,
+    Fact,
+    PrivacyLeakWarning,
+    leaks_foreseen,
+    leaks_refused,
+    warn_leak,
+)
 from ._foreign import epsilon_factor, is_diffprivlibs
 from ._guarantee import NOTHING, PrivacyGuarantee, own_events
 from ._ledger import BudgetExceededError, PrivacyBudget, PrivacyLedger

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .._shared.arguments import one_of, text
-from .._shared.callers import ThreadFlag, warn_caller
+from .._shared.callers import ThreadFlag, hushed, is_error, warn_caller
 
 ORIGINS = ("given", "public source", "released", "read from the data")
 READ = ORIGINS[-1]
@@ -131,3 +131,11 @@ the privacy guarantee does not cover. Pass `groups`, fixed without looking at th
 def leaks_refused():
     """Raise what `warn_leak` would warn of, in this thread and whatever the filters."""
     return _refused.switched_on()
+
+
+def leaks_foreseen():
+    """Leave what `warn_leak` would warn of to a later fit, unless filters raise it.
+
+    As an error it would come when the steps before that fit have spent.
+    """
+    return leaks_refused() if is_error(PrivacyLeakWarning) else hushed()
