@@ -683,6 +683,20 @@ def test_a_search_inside_is_asked_for_its_arguments():
         assert ledger.spends() == []
 
 
+def test_who_passes_groups_is_told_how_they_get_inside():
+    """Who passed them in the call was told to pass them in the call, and no more."""
+    way = r"reach it with sklearn.set_config\(enable_metadata_routing=True\)"
+    inner = logistic(fairness_weight=0.5, groups=[0, 1])
+    fair = decisions(inner)
+    with pytest.raises(ValueError, match=f"{way}. With fairness_weight=0"):
+        fair.fit(X, Y, sensitive_features=GROUP)
+    with config_context(enable_metadata_routing=True):
+        accepted(fair)
+        with pytest.raises(ValueError, match="in the constructor") as caught:
+            inner.fit(X, Y)
+        assert not re.search(way, str(caught.value))
+
+
 def test_what_needs_groups_deep_inside_is_asked_first():
     fair = logistic(fairness_weight=0.5, groups=[0, 1])
     threshold = FixedThresholdClassifier(fair, threshold=0.5)

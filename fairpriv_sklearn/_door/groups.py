@@ -36,6 +36,10 @@ NEEDED = (
     "sensitive_features=labels), or name the column(s) of X in the constructor, as in "
     "sensitive_features='sex'."
 )
+INSIDE = (
+    " Inside of a pipeline, a search or another estimator those of the call reach it "
+    "with sklearn.set_config(enable_metadata_routing=True)."
+)
 WITHOUT = " With fairness_weight=0 it needs none, as it then has no penalty."
 OTHERS = "..."  # as the last entry of the list: the group of all other labels
 
@@ -43,7 +47,8 @@ OTHERS = "..."  # as the last entry of the list: the group of all other labels
 def needed(estimator) -> str:
     """What is said where sensitive features are missing."""
     penalised = getattr(estimator, "fairness_weight", 0) != 0
-    return NEEDED.format(type(estimator).__name__) + WITHOUT * penalised
+    said = NEEDED.format(type(estimator).__name__) + INSIDE * (not routing_enabled())
+    return said + WITHOUT * penalised
 
 
 class GroupsMixin:
