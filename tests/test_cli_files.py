@@ -578,9 +578,17 @@ def test_of_many_columns_the_reason_is_said_whole(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("gap", "verb"), [(0.35, None), (0.375, "hardly treats"), (0.42, "does not treat")]
+    ("gap", "notes", "verb", "why"),
+    [
+        (0.35, [], None, ""),
+        (0.375, [], "hardly treats", "noise"),
+        (0.42, [], "does not treat", "noise"),
+        # Not repaired is what the note says; a larger gap is not.
+        (0.42, ["The repair stood back."], None, ""),
+        (0.46, ["The repair stood back."], "does not treat", "it is not repaired"),
+    ],
 )
-def test_a_gap_that_shrinks_by_little_is_not_said_to_stay(gap, verb):
+def test_a_gap_that_shrinks_by_little_is_not_said_to_stay(gap, notes, verb, why):
     """It was: "does not treat the groups more alike (gap 0.3750 against 0.4103)"."""
 
     def result(gap):
@@ -591,7 +599,7 @@ def test_a_gap_that_shrinks_by_little_is_not_said_to_stay(gap, verb):
         SimpleNamespace(
             results=[result(0.4), result(0.41), result(gap)],
             constant=SimpleNamespace(error=0.5),
-            model=SimpleNamespace(repair_notes_=[]),
+            model=SimpleNamespace(repair_notes_=notes),
             measures=SimpleNamespace(error_name="error"),
             table=SimpleNamespace(target="y", task="classification"),
             share_clipped=0.0,
@@ -601,7 +609,28 @@ def test_a_gap_that_shrinks_by_little_is_not_said_to_stay(gap, verb):
             rough=[],
         )
     )
-    assert len(said) == (verb is not None)
+    assert said[: len(notes)] == notes
+    assert len(said) == len(notes) + (verb is not None)
     if verb:
-        why = f"{verb} the groups more alike than the private one (gap {gap:.4f} "
-        assert f"The fair model {why}against 0.4100): noise" in said[0]
+        of = f"{verb} the groups more alike than the private one (gap {gap:.4f} "
+        assert f"The fair model {of}against 0.4100): {why}" in said[-1]
+
+
+def test_names_that_differ_in_capitals_only_are_told(tmp_path, capsys):
+    """Groups Male and MALE were compared with each other, and nothing said so."""
+    rng = np.random.default_rng(0)
+    sex, told = rng.choice(["f", "m", "M"], 400), rng.choice(["No", "Yes", "yes"], 400)
+    cells = zip(sex, rng.normal(size=400), told, strict=True)
+    rows = [f"{s},{p:.2f},{t}" for s, p, t in cells]
+    path = tmp_path / "people.csv"
+    path.write_text("\n".join(["sex,pay,told", *rows]) + "\n")
+    asked = ["--sensitive", "sex", "--out", str(tmp_path / "out"), "--force"]
+    assert main([str(path), "--target", "told", *asked]) == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert "Groups that differ in capitals only are not the same here: M, m." in said
+    assert (
+        "Classes that differ in capitals only are not the same here: Yes, yes." in said
+    )
+    assert main([str(path), "--target", "pay", "--task", "regression", *asked]) == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert "Groups that differ in capitals" in said and "Classes that" not in said

@@ -21,6 +21,7 @@ from .study import Result, Study, told_apart
 from .words import new_file, number, wrap, written_together
 
 CARD = "card.md"
+_OPTIONS = "--codebook", "--groups", "--bounds", "--task", "--decimal", "--dates"
 _ALL_ROWS = "The number of rows is no condition of a file whose rows are all used."
 REPORTS = ("report.md", "report.json", "report.png", CARD)
 UNCERTAINTY = (
@@ -83,7 +84,7 @@ def terminal(study: Study) -> str:
     if (study.rows_per_person or 1) > 1:
         lines.append(_persons(study))
     if table.from_data:
-        lines.append("--codebook, --groups, --bounds and --task make facts public.")
+        lines.append(f"{', '.join(_OPTIONS)} make facts public.")
     if not table.size_is_public:
         lines.append(_ALL_ROWS)
     return "\n".join([text_table(study), "", *(wrap(line, "  ") for line in lines)])
@@ -288,8 +289,7 @@ def markdown(study: Study, has_picture: bool) -> str:
             "### Conditional on",
             "These facts were read from the data and are **not covered**; the epsilon "
             "above holds for people who regard them as public. Pass them as arguments "
-            "(`--groups`, `--bounds`, `--task`, `--codebook`) to make it "
-            "unconditional.",
+            f"(`{'`, `'.join(_OPTIONS)}`) to make it unconditional.",
             *([] if table.size_is_public else [_ALL_ROWS]),
             _list(table.from_data),
         ]

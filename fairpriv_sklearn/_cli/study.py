@@ -352,6 +352,9 @@ def before_spending(table: Table, train, args, task, shares) -> list[str]:
             f"an outcome exp({args.epsilon:g}) times as likely; below 3 is usual."
         )
     said += persons_note(table.features)
+    said += _spellings_note("Groups", table.labels)
+    if table.task == "classification":
+        said += _spellings_note("Classes", table.y)
     names = table.groups or sorted(set(table.labels[train].tolist()))
     sizes = {str(g): int(np.sum(table.labels[train] == g)) for g in names}
     small = [f"{group} ({size})" for group, size in sizes.items() if size < FEW_TRAIN]
@@ -400,6 +403,21 @@ def before_spending(table: Table, train, args, task, shares) -> list[str]:
     return said
 
 
+def _spellings_note(what: str, labels) -> list[str]:
+    """What is to be said of labels that differ in capitals only, if there are any."""
+    names = sorted(set(map(str, labels)))
+    folded = [name.casefold() for name in names]
+    alike = [
+        printable(n) for n, f in zip(names, folded, strict=True) if folded.count(f) > 1
+    ]
+    if not alike:
+        return []
+    return [
+        f"{what} that differ in capitals only are not the same here: "
+        f"{', '.join(alike)}. Write them alike in the file if they are."
+    ]
+
+
 def _too_few_to_learn(fair, n_rows: int) -> int:
     """How many rows the model inside a repair has, if features tell it nothing, or 0.
 
@@ -444,13 +462,13 @@ def after_fitting(study: Study) -> list[str]:
             f"rows ({number(private.gap_by_chance)}): they do not show whether there "
             "was anything to repair."
         )
-    elif fair.gap > 0 and fair.gap >= 0.9 * private.gap and not stood_back:
-        blind = getattr(study.model, "blind", False)
-        why = (
-            "the columns tell too little about the group for a blind repair."
-            if blind
-            else "noise and sampling are larger than what there was to repair."
-        )
+    elif fair.gap > 0 and fair.gap >= (1.1 if stood_back else 0.9) * private.gap:
+        if stood_back:
+            why = "it is not repaired, and is a fit of its own."
+        elif getattr(study.model, "blind", False):
+            why = "the columns tell too little about the group for a blind repair."
+        else:
+            why = "noise and sampling are larger than what there was to repair."
         verb = "hardly treats" if fair.gap < private.gap else "does not treat"
         said.append(
             f"The fair model {verb} the groups more alike than the private one (gap "
