@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fairpriv_sklearn.__main__ import main
+from fairpriv_sklearn.metrics import demographic_parity_difference
 
 PAGE = Path(__file__).parents[1] / "docs" / "tasks.rst"
 # Warnings that wrapped estimators of other libraries give are no concern of the pages.
@@ -55,6 +56,10 @@ def test_a_search_under_one_budget(capsys):
     guarantee = names["search"].privacy_
     assert guarantee.epsilon <= 2.0 and not guarantee.conditional_on
     assert not guarantee.uncovered
+    y_pred = names["search"].predict(names["frame"])
+    groups = {"sensitive_features": names["sex"]}
+    gap = demographic_parity_difference(names["paid"], y_pred, **groups)
+    assert gap < 0.1  # without a penalty it is .15
 
 
 def test_a_finished_classifier_made_fair(capsys):
