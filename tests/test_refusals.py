@@ -1130,8 +1130,7 @@ def test_leaks_that_are_errors_are_raised_before_an_encoder_spends(reads):
 
 
 def test_what_a_fit_inside_will_not_say_is_no_error_before_it():
-    several = vote(logistic(classes=None)).set_params(voting="soft")
-    repair = decisions(several, max_iter=2)
+    repair = decisions(FixedThresholdClassifier(logistic(classes=None)), max_iter=2)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.simplefilter("error", PrivacyLeakWarning)
