@@ -4170,6 +4170,55 @@ MUTANTS = [
         "        if y is not None:\n            pass",
         "behind an encoder a generator counts its labels when that has spent",
     ),
+    (
+        "h1360",
+        "privacy/_budget/_with_budget.py",
+        "        if cost > epsilon:",
+        "        if False:",
+        "a constant and a repair cost more than the total",
+    ),
+    (
+        "h1361",
+        "privacy/_budget/_with_budget.py",
+        '(argument_of(path, "estimator") for path in repairs)',
+        "()",
+        "a model inside a repair tells no constant",
+    ),
+    (
+        "h1362",
+        "privacy/_budget/_with_budget.py",
+        'if kind_of(model) != "gaussian" or model.neighboring != "replace_one":',
+        'if kind_of(model) != "gaussian":',
+        "a private number of records decides what is told",
+    ),
+    (
+        "h1363",
+        "privacy/_budget/_with_budget.py",
+        'if getattr(step, "base_guarantee", step) is None',
+        'if hasattr(step, "base_guarantee")',
+        "what a declared guarantee pays for is changed",
+    ),
+    (
+        "h1364",
+        "postprocessing/_repair.py",
+        "return clone(base).set_params(**settings, **dict.fromkeys(few))",
+        "return clone(base).set_params(**settings)",
+        "a classifier of the groups that tells a constant repairs nothing",
+    ),
+    (
+        "h1365",
+        "postprocessing/_repair.py",
+        "settings = {base.steps[-1][0]: head, **dict.fromkeys(few)}",
+        "settings = {base.steps[-1][0]: head}",
+        "the encoder before a model of the groups learns nothing",
+    ),
+    (
+        "h1366",
+        "privacy/_budget/_refusals.py",
+        "alone = [steps[path] for path in nested.outermost(steps)]",
+        "alone = [*steps.values()]",
+        "an encoder spends before a repair finds no room for a constant inside it",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

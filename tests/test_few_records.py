@@ -1,6 +1,7 @@
 """Tables too small for features: all of the budget tells a constant."""
 
 import math
+import warnings
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -15,6 +16,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 from test_with_budget import CASES, pipeline, regressor, table
 
 from fairpriv_sklearn._training._constant import (
@@ -31,6 +33,7 @@ from fairpriv_sklearn.accounting import (
     compose_epsilon,
     gaussian_epsilon,
 )
+from fairpriv_sklearn.distributed import Batches
 from fairpriv_sklearn.linear_model import (
     DPLinearRegression,
     DPOutputPerturbationLogisticRegression,
@@ -44,9 +47,19 @@ from fairpriv_sklearn.neural_network import (
 )
 from fairpriv_sklearn.neural_network._base import LearntRange
 from fairpriv_sklearn.neural_network._queries import TargetSums
-from fairpriv_sklearn.postprocessing import DP2DPClassifier
+from fairpriv_sklearn.postprocessing import (
+    DP2DPClassifier,
+    DPBarycenterRegressor,
+    RepairWarning,
+)
 from fairpriv_sklearn.preprocessing import DPTableEncoder
-from fairpriv_sklearn.privacy import expected_guarantee, privacy_report, with_budget
+from fairpriv_sklearn.privacy import (
+    PrivacyGuarantee,
+    expected_guarantee,
+    privacy_report,
+    with_budget,
+)
+from fairpriv_sklearn.privacy._budget._costs import step_events
 
 LABELS = np.repeat(["a", "b", "c"], [50, 120, 30])
 X = np.zeros((200, 1))
@@ -227,15 +240,191 @@ def test_a_step_that_tells_no_constant_costs_the_same_either_way():
     assert either.right[1] == PureEvent(0.99 * 0.2)
 
 
+def numbers(**params):
+    told = {"target_bounds": (0, 1), "groups": ["a", "b"], **params}
+    return DPBarycenterRegressor(make_pipeline(DPTableEncoder(), regressor()), **told)
+
+
+def decisions(**params):
+    told = {"classes": [0, 1], "groups": ["a", "b"], **params}
+    return DP2DPClassifier(pipeline(), **told)
+
+
+ODDS = {"constraint": "equalized_odds"}
+REPAIRS = {
+    "numbers": numbers,
+    "numbers on all rows": lambda: numbers(calibration_size="all"),
+    "numbers, blind": lambda: numbers(blind=True),
+    "decisions": decisions,
+    "decisions, blind": lambda: decisions(blind=True),
+    "odds on all rows": lambda: decisions(calibration_size="all", **ODDS),
+}
+
+
+def fitted(repair, n):
+    X, y, group = table(n)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RepairWarning)
+        return repair.fit(X, y, sensitive_features=group)
+
+
+@pytest.mark.parametrize("case", REPAIRS)
+@pytest.mark.parametrize("epsilon", [0.3, 2.0])
+def test_both_ways_cost_at_most_the_budget_inside_a_repair(case, epsilon):
+    chosen = with_budget(REPAIRS[case](), epsilon)
+    encoder, model = (step for _, step in chosen.estimator.steps)
+    assert model.min_records == encoder.min_records
+    mu = calibrate_gaussian(model.epsilon, model.delta)
+    assert model.min_records == np.ceil(model._signal_of_features / mu)
+    # What is told of few records, by hand: with the repair, or beside it.
+    constant, repair = 0.99 * model.epsilon, chosen.epsilon
+    on_all_rows = chosen.calibration_size == "all"
+    either = constant + repair if on_all_rows else max(constant, repair)
+    # A pure epsilon has a little less of it at a delta: by randomized response.
+    odds = np.exp(either)
+    assert np.log(odds - 1e-5 * (1 + odds)) <= epsilon
+    expected = expected_guarantee(chosen)
+    assert 0.97 * epsilon <= expected.epsilon <= epsilon
+    assert expected.epsilon_at(1e-12) >= constant
+    seen = set()
+    for n in (60, 3000 if epsilon == 2.0 else 9000):
+        guarantee = fitted(chosen, n).privacy_
+        assert 0.97 * epsilon <= guarantee.epsilon_at(1e-5) <= epsilon
+        for delta in (1e-9, 1e-7, 1e-5, 1e-3):
+            found, most = (one.epsilon_at(delta) for one in (guarantee, expected))
+            assert found <= most * (1 + 1e-9)
+        encoder, model = (step.privacy_ for _, step in chosen.estimator_.steps)
+        seen.add(encoder.epsilon == 0.0)
+        assert (model.events == (PureEvent(constant),)) == (encoder.epsilon == 0.0)
+    assert seen == {True, False}
+
+
+@pytest.mark.parametrize("case", REPAIRS)
+def test_groups_do_not_differ_by_a_constant_after_a_repair_either(case):
+    """Of two groups whose targets are as different as they can be."""
+    chosen = with_budget(REPAIRS[case](), 0.3)
+    X, _, group = table(250)
+    y = (group == "a").astype(int)
+    seeds = [name for name in chosen.get_params() if name.endswith("random_state")]
+    for seed in range(5):
+        chosen.set_params(**dict.fromkeys(seeds, seed))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RepairWarning)
+            chosen.fit(X, y, sensitive_features=group)
+        given = {} if chosen.blind else {"sensitive_features": group}
+        told, plain = chosen.predict(X, **given), chosen.estimator_.predict(X)
+        assert np.ptp(plain) == np.ptp(told) == 0.0
+        if "odds" not in case:  # which counts by label, and may know the class better
+            assert_allclose(told, plain, rtol=1e-12)
+
+
+def test_what_is_fitted_inside_a_repair_is_decided_by_its_own_records():
+    """Of 1,500 three quarters fit the model, or all."""
+    for size, is_constant in ((0.25, True), (0.01, False)):
+        chosen = with_budget(decisions(calibration_size=size), 0.3)
+        least = chosen.estimator[-1].min_records
+        assert 0.75 * 1300 < least - 40 and least + 40 < 0.99 * 1300
+        assert (fitted(chosen, 1300).estimator_[-1].n_iter_ == 0) == is_constant
+        # A second fit starts anew.
+        assert fitted(chosen, 4000).estimator_[-1].n_iter_ == 5
+
+
+def test_the_default_model_of_the_groups_tells_no_constant():
+    """A repair would be blind to them: of features it may yet learn a little."""
+    for repair in (numbers(blind=True), decisions(blind=True)):
+        chosen = with_budget(repair, 1.0)
+        assert chosen.estimator[-1].min_records > 300
+        model = fitted(chosen, 300).group_estimator_
+        assert {step.min_records for _, step in model.steps} == {None}
+        assert model[0].privacy_.epsilon > 0 and model[-1].n_iter_ > 0
+
+
+@pytest.mark.parametrize("case", REPAIRS)
+@pytest.mark.parametrize("n", [60, 400])
+def test_a_repair_of_batches_is_that_of_the_table(case, n):
+    X, y, group = table(n)
+    chosen = with_budget(REPAIRS[case](), 2.0)
+    seeds = {k: 0 for k in chosen.get_params() if k.endswith("random_state")}
+    chosen.set_params(**seeds)
+    parts = [slice(0, n // 3), slice(n // 3, n)]
+
+    def blocks():
+        return [(X.iloc[part], y[part], group[part]) for part in parts]
+
+    given = {} if chosen.blind else {"sensitive_features": group}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RepairWarning)
+        whole = clone(chosen).fit(X, y, sensitive_features=group)
+        again = clone(chosen).fit(Batches(blocks))
+    assert whole.privacy_ == again.privacy_
+    assert_array_equal(whole.predict(X, **given), again.predict(X, **given))
+
+
+@pytest.mark.parametrize("case", REPAIRS)
+@pytest.mark.parametrize("n", [30, 400])
+def test_a_record_moves_what_a_repair_of_few_releases_as_far_as_is_said(case, n):
+    """And nothing else, with the noise of the other table; below and above."""
+    X, y, group = table(n)
+    chosen = with_budget(REPAIRS[case](), 2.0)
+    seeds = {k: 0 for k in chosen.get_params() if k.endswith("random_state")}
+    chosen.set_params(**seeds)
+    moved = 0.0
+    for row in range(0, n, n // 5):
+        other, changed, groups = X.copy(), y.copy(), group.copy()
+        other.loc[row] = [18, 1e9, "nobody"]
+        changed[row] = 1 - y[row]
+        groups[row] = "b" if group[row] == "a" else "a"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RepairWarning)
+            with recording() as seen:
+                one = clone(chosen).fit(X, y, sensitive_features=group)
+            with recording(replay=seen) as again:
+                two = clone(chosen).fit(other, changed, sensitive_features=groups)
+        for a, b in zip(seen.crossings, again.crossings, strict=True):
+            apart = np.ravel(np.subtract(a.exact, b.exact, dtype=float))
+            norm = np.linalg.norm(apart, 1 if a.norm == "l1" else 2)
+            assert norm <= a.sensitivity * (1 + 1e-9)
+            moved = max(moved, norm / a.sensitivity)
+        assert one.privacy_ == two.privacy_
+        given = {} if chosen.blind else {"sensitive_features": group}
+        assert_array_equal(one.predict(X, **given), two.predict(X, **given))
+    assert moved > 0.9
+
+
+def test_where_a_constant_would_cost_more_than_the_total_none_is_told():
+    """A Gaussian repair of all rows, and one of rows that an encoder has read."""
+    on_all_rows = with_budget(decisions(calibration_size="all"), 1.0)
+    behind = DPBarycenterRegressor(regressor(), target_bounds=(0, 1), groups=["a", "b"])
+    behind = with_budget(make_pipeline(DPTableEncoder(), behind), 1.0)
+    for model in (on_all_rows.estimator[-1], behind[-1].estimator):
+        assert model.min_records is None
+    constant = 0.99 * on_all_rows.estimator[-1].epsilon
+    events = (PureEvent(constant), *step_events(on_all_rows))
+    assert compose_epsilon(events, 1e-5) > 1.0
+    # Behind a step that learns nothing a repair is as if alone.
+    public = FunctionTransformer(np.abs)
+    front = with_budget(make_pipeline(public, behind[-1]), 1.0)
+    alone = with_budget(behind[-1], 1.0)
+    least = alone.estimator.min_records
+    assert least and front[-1].estimator.min_records == least
+
+
 def test_where_steps_may_see_other_records_nothing_is_set():
-    repair = with_budget(CASES["repair"](), 1.0)
-    assert repair.estimator[-1].min_records is None
     added = regressor(neighboring="add_remove")
     encoder = DPTableEncoder(neighboring="add_remove")
     assert with_budget(make_pipeline(encoder, added), 1.0)[-1].min_records is None
+    private = numbers(neighboring="add_remove").set_params(
+        estimator=make_pipeline(encoder, added)
+    )
+    assert with_budget(private, 1.0).estimator[-1].min_records is None
     # What an earlier call has set does not stay.
-    again = with_budget(CASES["repair"]().set_params(estimator=_with_budget()), 1.0)
-    assert again.estimator[0].min_records is None
+    again = decisions(calibration_size="all").set_params(estimator=_with_budget())
+    assert again.estimator[0].min_records
+    assert with_budget(again, 1.0).estimator[0].min_records is None
+    # What a declared guarantee pays for is as it was.
+    said = PrivacyGuarantee(0.3, 0.0, "replace_one", "told")
+    declared = decisions(base_guarantee=said)
+    assert with_budget(declared, 1.0).estimator[-1].min_records is None
 
 
 def _with_budget():

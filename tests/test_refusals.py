@@ -1672,6 +1672,24 @@ def test_a_ledger_has_room_for_all_that_pays_inside_before_an_encoder_does(blind
     assert fit(0.99 * total) == (0.0, 0)
 
 
+def test_a_ledger_has_room_for_a_constant_inside_before_an_encoder_pays():
+    """The table had records enough; those that are left to the model are few."""
+    pipeline = encoded(decisions(logistic(bounds=None, data_norm=1.0)), None)
+    pipeline[-1].estimator.set_params(min_records=len(X))
+    paid = f"{pipeline.steps[-1][0]}__ledger"
+
+    def fit(room):
+        ledger = PrivacyLedger(room, 1e-3)  # where a constant is dearer than features
+        pipeline.set_params(**{"dptableencoder__ledger": ledger, paid: ledger})
+        with contextlib.suppress(BudgetExceededError):
+            pipeline.fit(X, Y, sensitive_features=GROUP)
+        return ledger.total().epsilon, len(ledger.spends())
+
+    total, n_paid = fit(50.0)
+    assert fit(1.01 * total)[1] == n_paid == 2
+    assert fit(0.99 * total) == (0.0, 0)
+
+
 def test_a_search_inside_a_repair_has_room_in_its_ledger():
     own, short = PrivacyLedger(50.0, 1e-3), PrivacyLedger(0.9, 1e-3)
     repair = numbers(search(regression(), ledger=short), ledger=own)

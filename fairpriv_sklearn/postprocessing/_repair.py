@@ -492,7 +492,7 @@ def labels_of(groups: np.ndarray) -> np.ndarray:
 _USUAL_DELTA = 1e-5
 # What it takes over from a private model in whose place it stands.
 _OF_THE_MODEL = (
-    *("epsilon", "delta", "bounds", "data_norm", "min_records"),
+    *("epsilon", "delta", "bounds", "data_norm"),
     *("neighboring", "ledger", "random_state"),
 )
 
@@ -501,20 +501,22 @@ def default_group_estimator(meta, n_features: int):
     """A private model of the group on the columns of the wrapped model.
 
     The wrapped model itself, taught the groups, if it is private and takes `classes`;
-    else a private logistic regression, behind the encoders of a private pipeline.
+    else a private logistic regression, behind the encoders of a private pipeline. Of
+    few records it tells no constant, by which a repair would be blind to the groups.
     """
     from ..linear_model import DPWassersteinLogisticRegression
 
     base, labels = _bare(getattr(meta, "estimator", None)), group_labels(meta).tolist()
     names = {} if base is None else base.get_params(deep=True)
     ends = [name for name in names if name.rpartition("__")[2] == "classes"]
+    few = [name for name in names if name.rpartition("__")[2] == "min_records"]
     owned = base is not None and not isinstance(base, FrozenEstimator)
     private = owned and expected_guarantee(base) is not None
     ours = isinstance(last_step(base), DPEstimator) and is_classifier(base)
     if private and ours and len(ends) == 1:
         weights = [n for n in names if n.rpartition("__")[2] == "fairness_weight"]
         settings = {ends[0]: labels, **dict.fromkeys(weights, 0.0)}
-        return clone(base).set_params(**settings)
+        return clone(base).set_params(**settings, **dict.fromkeys(few))
     piped = isinstance(base, Pipeline)
     last = base[-1] if piped else base
     if private and hasattr(last, "data_norm"):
@@ -523,7 +525,10 @@ def default_group_estimator(meta, n_features: int):
         head = DPWassersteinLogisticRegression(
             fairness_weight=0.0, classes=labels, **kept
         )
-        return clone(base).set_params(**{base.steps[-1][0]: head}) if piped else head
+        if not piped:
+            return head
+        settings = {base.steps[-1][0]: head, **dict.fromkeys(few)}
+        return clone(base).set_params(**settings)
     seed = meta.random_state
     epsilon, delta = _budget_of_groups(meta, base)
     delta = _USUAL_DELTA if delta is None else delta

@@ -38,7 +38,6 @@ from ..._shared.guarded import WrappedEstimatorError, fit_to_made_up, fit_wrappe
 from ..._shared.sklearn import alias_of, asks_for, routing_enabled
 from .._ledger import PrivacyLedger
 from ._costs import (
-    each_step,
     is_encoder,
     is_search,
     kind_of,
@@ -331,12 +330,19 @@ def refuse_widths(estimator, n_columns: int | None, *, learnt=False) -> None:
 
 
 def _with_room_to_learn(pipeline, n_records):
-    """A clone whose models say what they spend if they have so many records."""
+    """A clone whose models say what they spend if they have so many records.
+
+    What a repair wraps may see fewer of them, and says what it spends at most.
+    """
     pipeline = clone(pipeline)
+    steps = private_steps(pipeline)
+    alone = [steps[path] for path in nested.outermost(steps)]
+    models = [step for step in alone if tells_constants(step)]
     known = isinstance(n_records, Integral)
-    steps = [s for s in private_steps(pipeline).values() if tells_constants(s)]
-    if known and not any(step._has_few_records(n_records) for step in steps):
-        pipeline.set_params(**each_step(pipeline, "min_records", None))
+    if known and not any(step._has_few_records(n_records) for step in models):
+        for step in alone:
+            if hasattr(step, "min_records"):
+                step.set_params(min_records=None)
     return pipeline
 
 

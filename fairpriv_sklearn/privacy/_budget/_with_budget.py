@@ -10,11 +10,11 @@ from sklearn.pipeline import Pipeline
 
 from ..._shared.arguments import having
 from ..._shared.callers import warn_caller
-from ...accounting import calibrate_gaussian
+from ..._shared.nested import argument_of
+from ...accounting import calibrate_gaussian, compose_epsilon
 from .._facts import PrivacyLeakWarning
 from .._steps import expected_guarantee, ways_out
 from ._costs import (
-    CONSTANT_SHARE,
     each_step,
     has_budget,
     is_encoder,
@@ -22,7 +22,7 @@ from ._costs import (
     private_steps,
     tells_constants,
 )
-from ._division import budget_of_steps, frozen_events, settings_of
+from ._division import budget_of_steps, settings_of
 from ._pipeline import BudgetPipeline
 
 
@@ -53,7 +53,10 @@ def with_budget(estimator, epsilon, delta=1e-5, *, shares=None) -> Any:
     A model of this library, alone or after encoders, gets `min_records`, and so do
     they: of a table with fewer records, too few for features to tell anything, the
     encoders learn nothing and spend nothing, and the model answers a constant that its
-    epsilon tells: .9 to 1 of the total. The number of records is public there.
+    epsilon tells: .9 to 1 of the total. The number of records is public there. A model
+    inside a repair, alone or after encoders, gets it too, by the records that it sees;
+    where all rows calibrate only if a pure epsilon does (the constant's and a Gaussian
+    repair's would exceed the total).
 
     Parameters
     ----------
@@ -107,8 +110,7 @@ def with_budget(estimator, epsilon, delta=1e-5, *, shares=None) -> Any:
     chosen.set_params(**each_step(chosen, "min_records", None))
     budgets = budget_of_steps(chosen, epsilon, delta, shares)
     chosen.set_params(**settings_of(budgets))
-    least = _min_records(chosen, epsilon)
-    chosen.set_params(**each_step(chosen, "min_records", least))
+    _tell_constants(chosen, float(epsilon), float(delta))
     if type(chosen) is Pipeline:
         chosen = BudgetPipeline(**chosen.get_params(deep=False))
     if not has_budget(chosen):
@@ -131,13 +133,35 @@ def _warn_of_uncovered(estimator) -> None:
         )
 
 
-def _min_records(estimator, epsilon: float) -> int | None:
-    """Below how many records a model beside encoders answers a constant, or None.
+def _tell_constants(estimator, epsilon: float, delta: float) -> None:
+    """Set `min_records` of models, and of encoders beside them, that see the same rows.
 
-    All steps know the same public number of records. So either the encoders spend
-    nothing and the model all of its epsilon, which is no more than the total; or none
-    of them answers so, and the Gaussian parts have the total.
+    These are the whole, and what each repair fits. All steps of it know the same public
+    number of records. So either the encoders spend nothing and the model nearly all of
+    its epsilon, or none of them does: with what stands around, such as an encoder in
+    front of the repair, which sees more rows, either may cost the total and no more.
     """
+    repairs = {
+        path: step
+        for path, step in private_steps(estimator).items()
+        if getattr(step, "base_guarantee", step) is None
+    }
+    for place in ("", *(argument_of(path, "estimator") for path in repairs)):
+        whole = {"": estimator, **estimator.get_params()}[place]
+        least = _min_records(whole)
+        if least is None:
+            continue
+        steps = each_step(whole, "min_records", least)
+        told = {argument_of(place, name): least for name, least in steps.items()}
+        estimator.set_params(**told)
+        planned = expected_guarantee(estimator)
+        cost = math.inf if planned is None else compose_epsilon(planned.events, delta)
+        if cost > epsilon:
+            estimator.set_params(**dict.fromkeys(told))
+
+
+def _min_records(estimator) -> int | None:
+    """Below how many records a model beside encoders answers a constant, or None."""
     steps = private_steps(estimator)
     # Side by side in one pipeline, so that all of them see the same records.
     together = isinstance(estimator, Pipeline) or list(steps) == [""]
@@ -149,8 +173,6 @@ def _min_records(estimator, epsilon: float) -> int | None:
         return None
     (model,) = models
     if kind_of(model) != "gaussian" or model.neighboring != "replace_one":
-        return None
-    if CONSTANT_SHARE * model.epsilon > epsilon or frozen_events(estimator):
         return None
     mu = calibrate_gaussian(model.epsilon, model.delta)
     return max(1, math.ceil(model._signal_of_features / mu))  # 1 without noise
