@@ -3511,7 +3511,7 @@ MUTANTS = [
     (
         "h1101",
         "privacy/_budget/_refusals.py",
-        "if is_one and not private_steps(model):",
+        "if n_labels == 1 and not private_steps(model):",
         "if False:",
         "a target of one label before a plain model costs the budget and is shown",
     ),

@@ -171,6 +171,7 @@ OTHERS = {
     "privacy/_budget/_pipeline.py": "with_budget",
     "privacy/_budget/_refusals.py": "with_budget refusals",
     "privacy/_budget/_with_budget.py": "few_records",
+    "privacy/_facts.py": "with_budget refusals",
     "privacy/_steps.py": "privacy_steps",
     "privacy/_store.py": "ledger",
 }
