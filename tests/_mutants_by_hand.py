@@ -1822,6 +1822,13 @@ MUTANTS = [
         "classifier: a penalty of weights grows with the ranges of features",
     ),
     (
+        "h1402",
+        "metrics/_private.py",
+        "np.where(at_end, fall + rise, np.hypot(fall, rise))",
+        "np.hypot(fall, rise)",
+        "group rates: two rates at the ends of [0, 1] are never both as far off as that",
+    ),
+    (
         "h1401",
         "linear_model/_minimiser.py",
         "math.log(n_classes)) + C * row_norm",

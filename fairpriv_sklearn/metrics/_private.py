@@ -244,7 +244,8 @@ def dp_group_rates(
     Fieller's intervals. It stays honest for groups so small that the noise hides them:
     it is then all of [0, 1]. Intervals of single rates hold one by one. The interval of
     the disparity holds for all pairs of groups and all classes at once (Bonferroni) and
-    combines the intervals of two rates into one of their difference [1]_.
+    combines the intervals of two rates into one of their difference [1]_; where one
+    ends at 0 or 1, their errors are added up.
 
     References
     ----------
@@ -503,8 +504,15 @@ def _largest_difference(rate, low, high, usable):
     a, b = np.triu_indices(len(rate), k=1)
     difference = rate[a] - rate[b]
     known = np.isfinite(difference)
-    below = difference - np.hypot(rate[a] - low[a], high[b] - rate[b])
-    above = difference + np.hypot(high[a] - rate[a], rate[b] - low[b])
+
+    def apart(falls, rises):
+        """By how much one rate is smaller and the other larger: seldom by more."""
+        fall, rise = rate[falls] - low[falls], high[rises] - rate[rises]
+        # No rate is beyond 0 and 1: to be as far as that is not seldom.
+        at_end = (low[falls] <= 0.0) | (high[rises] >= 1.0)
+        return np.where(at_end, fall + rise, np.hypot(fall, rise))
+
+    below, above = difference - apart(a, b), difference + apart(b, a)
     # A row without information: the whole range.
     below = np.where(known, below, low[a] - high[b])
     above = np.where(known, above, high[a] - low[b])
