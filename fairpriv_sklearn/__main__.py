@@ -114,6 +114,12 @@ def parser() -> argparse.ArgumentParser:
         help="the private model that is made fair (default: linear)",
     )
     add(
+        "--interactions",
+        action="store_true",
+        help="let the private model learn how two columns act together, where records "
+        "and budget allow; it costs some accuracy where none do",
+    )
+    add(
         "--blind",
         action="store_true",
         help="a fair model that predicts without knowing the group",

@@ -511,9 +511,10 @@ def test_what_costs_nothing_is_not_named(tmp_path, capsys):
 
 
 def test_a_seed_gives_both_encoders_noise_of_their_own():
-    args = SimpleNamespace(seed=7, base_model="linear")
+    args = SimpleNamespace(seed=7, base_model="linear", interactions=True)
     listed = {"sex": Column("category")}
     encoders = _learnt.unfitted_encoders(simulated_table(0), args, listed)
+    assert encoders["encoder"].interactions
     assert encoders["encoder"].random_state == 7
     assert encoders["lists"].random_state not in (None, 7)
     args.seed = None

@@ -2,6 +2,7 @@
 
 import datetime
 import decimal
+import itertools
 import json
 import math
 import pickle
@@ -38,7 +39,9 @@ from fairpriv_sklearn.preprocessing._encoded import (
     CategoryColumn,
     CodedTable,
     NumberColumn,
+    Products,
     Spread,
+    n_leading,
     n_other_indicators,
     row_scale,
     spread_of_indicators,
@@ -769,7 +772,8 @@ def test_replay_on_neighbours(name, first, second):
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, math.inf])
 def test_small_tables_give_bounded_rows(neighboring, n, epsilon):
     X = any_frame(np.random.default_rng(n), n, 5)
-    encoder = DPTableEncoder(epsilon=epsilon, neighboring=neighboring, random_state=0)
+    named = {"interactions": True, "random_state": 0}
+    encoder = DPTableEncoder(epsilon=epsilon, neighboring=neighboring, **named)
     Z = encoder.fit_transform(X)
     assert np.isfinite(Z).all()
     assert np.linalg.norm(Z.astype(float), axis=1).max(initial=0.0) <= 1.0
@@ -777,8 +781,9 @@ def test_small_tables_give_bounded_rows(neighboring, n, epsilon):
 
 def test_a_row_is_encoded_by_itself():
     X = frame(600)
-    encoder = DPTableEncoder(random_state=0).fit(X)
+    encoder = DPTableEncoder(epsilon=5.0, interactions=True, random_state=0).fit(X)
     Z = encoder.transform(X)
+    assert " * " in encoder.get_feature_names_out()[-1]
     order = np.random.default_rng(0).permutation(600)
     assert_array_equal(encoder.transform(X.iloc[order]), Z[order])
     for i in (0, 99, 599):
@@ -951,7 +956,8 @@ def test_a_table_without_columns_gives_a_constant_model():
 def test_where_no_category_shows_the_result_is_zero_and_not_what_memory_held():
     X = pd.DataFrame({"a": [f"a{i}" for i in range(300)], "b": [*"xy"] * 150})
     given = {name: {"kind": "category"} for name in X}
-    encoder = DPTableEncoder(given, epsilon=0.01, handle_unknown="ignore")
+    named = {"handle_unknown": "ignore", "interactions": True}
+    encoder = DPTableEncoder(given, epsilon=0.01, **named)
     model = DPLinearRegression(epsilon=9.0, data_norm=1.0, target_bounds=(0, 1))
     line = make_pipeline(encoder, model).fit(X, np.full(300, 0.5))
     assert list(encoder.get_feature_names_out()) == ["constant"]
@@ -976,7 +982,7 @@ def test_columns_are_written_as_if_each_stood_alone():
     X = pd.DataFrame(rng.normal(size=(n, 5)), columns=list("abcde"))
     X = X.mask(rng.random(X.shape) < [0.2, 0.2, 0.0, 0.0, 0.2])
     X.insert(1, "word", rng.choice(["x", "y", None], n))
-    encoder = DPTableEncoder(epsilon=20.0, random_state=0).fit(X)
+    encoder = DPTableEncoder(epsilon=20.0, interactions=True, random_state=0).fit(X)
     kinds = [type(column).__name__ for column in encoder._columns]
     flags = [column.has_flag for column in encoder._columns]
     assert kinds == ["NumberColumn", "CategoryColumn", *["NumberColumn"] * 4]
@@ -994,10 +1000,117 @@ def test_columns_are_written_as_if_each_stood_alone():
         if column.has_flag:
             own = np.column_stack([own, cells.isna()])
         expected[:, at] = scale * (own - column.spread.centre)
+    # Products of the first two cosines, and of those two words, or none, of which
+    # nearest half of the rows are.
+    shares, n_columns = encoder._columns[1].spread.centre, 6
+    nearest = sorted(np.abs(shares - 0.5).argsort()[:2])
+    slices = [encoder.feature_slices_[name].start for name in X]
+    leading = [[start, start + 1] for start in slices]
+    leading[1] = [slices[1] + i for i in nearest]
+    amplitudes = rank_basis(encoder._columns[0].width)[0, :2]
+    variances = [amplitudes @ amplitudes / 2] * n_columns
+    variances[1] = sum(shares[i] * (1 - shares[i]) for i in nearest)
+    pairs = [*itertools.combinations(range(n_columns), 2)]
+    square = sum(variances[i] * variances[j] for i, j in pairs)
+    products = [
+        (one, other)
+        for i, j in pairs
+        for one, other in itertools.product(leading[i], leading[j])
+    ]
+    for one, other in products:
+        at = names.index(f"{names[one]} * {names[other]}")
+        product = expected[:, one] * expected[:, other]
+        expected[:, at] = product / scale**2 * math.sqrt(0.06 / square)
+    own = max(at.stop for at in encoder.feature_slices_.values())
+    assert len(names) == own + len(products)
+    expected[:, :own] *= math.sqrt(0.94)
     lengths = np.linalg.norm(expected, axis=1, keepdims=True)
     assert 0.02 < (lengths > 1).mean() < 0.5
     expected /= np.maximum(lengths, 1.0)
-    assert_allclose(encoder.transform(X), expected, rtol=2e-5, atol=3e-6)
+    assert_allclose(encoder.transform(X), expected, rtol=2e-5, atol=4e-6)
+
+
+def test_columns_are_multiplied_where_records_tell_of_every_product():
+    numbers = pd.DataFrame(np.random.default_rng(0).normal(size=(400, 17)))
+    numbers.columns = [*"abcdefghijklmnopq"]
+    encoder = DPTableEncoder(epsilon=9.0, random_state=0).fit(numbers)
+    columns, slices = encoder._columns, encoder.feature_slices_
+    chosen = {
+        (k, signal): n_leading(columns[:k], slices, signal)
+        for k in (4, 16, 17)
+        for signal in (149, 151, 2399, 2401, 2999, 3001, math.inf)
+    }
+    # 6 products need 25 each, 24 of two functions a column 100; 128 are the most.
+    assert [chosen[4, s] for s in (149, 151, 2399, 2401, math.inf)] == [0, 1, 1, 2, 2]
+    assert [chosen[16, s] for s in (2999, 3001, math.inf)] == [0, 1, 1]
+    assert chosen[17, math.inf] == 0
+    assert [len(Products(columns[:4], slices, n)) for n in (0, 1, 2)] == [0, 6, 24]
+    # The encoder's rule has its own records and budget; a user may want none.
+    few = numbers.iloc[:, :4]
+    for epsilon, interactions, width in ((9.0, True, 6), (0.1, True, 0), (9, False, 0)):
+        encoder = DPTableEncoder(
+            epsilon=epsilon, interactions=interactions, random_state=0
+        ).fit(few)
+        names = [*encoder.get_feature_names_out()]
+        own = max(at.stop for at in encoder.feature_slices_.values())
+        assert len(names) - own == width
+        assert encoder.transform(few).shape == (400, len(names))
+        assert all(" * " in name for name in names[own:])
+        if epsilon == 9.0:
+            values, rows = encoder.shape_points("a", 5)
+            assert rows.shape == (5, encoder.feature_slices_["a"].stop)
+
+
+@pytest.mark.parametrize("is_number", [False, True])
+def test_a_linear_model_learns_how_columns_act_together(is_number):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(12_000, 3)), columns=list("abc"))
+    X["sex"] = rng.choice(["f", "m"], 12_000)
+    y = (X["a"] > 0) == (X["sex"] == "m")  # of neither alone is anything told
+    if is_number:
+        model = DPLinearRegression(target_bounds=(-1, 2), random_state=0)
+    else:
+        model = DPWassersteinLogisticRegression(
+            classes=[0, 1], fairness_weight=0, random_state=0
+        )
+    train, test, right = slice(8000), slice(8000, None), {}
+    for interactions in (False, True):
+        encoder = DPTableEncoder(interactions=interactions, random_state=0)
+        line = with_budget(make_pipeline(encoder, model), epsilon=1.0)
+        line.fit(X[train], y[train].astype(int))
+        said = line.predict(X[test]) > 0.5
+        right[interactions] = np.mean(said == y[test])
+    assert right[True] > 0.9 and right[False] < 0.6
+
+
+def test_words_that_vary_most_are_multiplied_and_none_that_follows_from_them():
+    for shares, expected in (
+        ([0.5, 0.49, 0.01], [0]),
+        ([0.1, 0.5, 0.4], [1, 2]),
+        ([0.1, 0.9], [0]),
+        ([1.0], [0]),
+        ([], []),
+    ):
+        spread = spread_of_indicators([*shares, 0.0, 0.0], 0, False)
+        words = tuple("xyz"[: len(shares)])
+        column = CategoryColumn("w", 0, (), words, words, False, 0, True, spread)
+        own, square = column.leading(2)
+        assert own.tolist() == expected
+        assert_allclose(square, sum(shares[i] * (1 - shares[i]) for i in expected))
+
+
+def test_products_of_rare_cells_make_no_row_long():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({c: np.where(rng.random(9000) < 0.02, "y", "x") for c in "ab"})
+    encoder = DPTableEncoder(epsilon=9.0, interactions=True, random_state=0).fit(X)
+    Z = encoder.transform(X).astype(np.float64)
+    own = max(at.stop for at in encoder.feature_slices_.values())
+    assert Z.shape[1] == own + 1  # another word would tell the same
+    is_rare = X == "y"
+    products = np.linalg.norm(Z[:, own:], axis=1)
+    assert 0 < products[is_rare.sum(axis=1) == 1].max() < 0.1
+    both = Z[is_rare.all(axis=1)]
+    assert len(both) and np.linalg.norm(both[:, :own], axis=1).min() > 0.5
 
 
 @pytest.mark.parametrize("kept", [(), ("d", "e"), ("word",)])
@@ -1012,7 +1125,7 @@ def test_rows_are_made_of_codes_as_the_table_is_encoded(kept, handle_unknown):
     X = X[list(kept)] if kept else X
     listed = {"kind": "category", "categories": ["x", "y"]}
     codebook = {"word": listed} if "word" in X else None
-    named = {"handle_unknown": handle_unknown, "random_state": 0}
+    named = {"handle_unknown": handle_unknown, "random_state": 0, "interactions": True}
     encoder = DPTableEncoder(codebook, epsilon=20.0, **named).fit(X)
     Z, coded = encoder.transform(X), encoder._coded(encoder._codes(X))
     assert coded.codes.dtype.itemsize <= 2 and len(coded) == n

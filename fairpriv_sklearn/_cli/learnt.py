@@ -95,6 +95,7 @@ def unfitted_encoders(table: Table, args, listed: dict) -> dict[str, DPTableEnco
         table.codebook,
         ranks=table.ranks,
         n_coordinates=_FOR_MOMENTS if moments else None,
+        interactions=args.interactions,
         random_state=args.seed,
     )
     if not listed:

@@ -39,6 +39,7 @@ class AdditiveShapesDisplay:
     -----
     Everything drawn follows from what the encoder and the model released: it costs no
     further budget. A number is drawn between its lowest and highest learnt quantile.
+    What products of columns add (`interactions` of the encoder) is not drawn.
 
     Examples
     --------

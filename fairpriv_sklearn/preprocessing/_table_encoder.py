@@ -36,7 +36,14 @@ from ._counting import (
     refuse_unknown,
 )
 from ._draft import Draft
-from ._encoded import SIGNAL_OF_INDICATORS, CodedTable, Layout, n_other_indicators
+from ._encoded import (
+    SIGNAL_OF_INDICATORS,
+    CodedTable,
+    Layout,
+    Products,
+    n_leading,
+    n_other_indicators,
+)
 from ._places import LOOKS, N_LOOKS, look_closer, looks
 from ._ranks import n_coordinates, universal_edges
 
@@ -98,6 +105,11 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
     n_coordinates : int, default=None
         Columns that a number becomes. None: 24, and fewer with more than 10 numbers or
         few records or little budget.
+    interactions : bool, default=False
+        Whether a row ends with products of columns, of which a linear model learns how
+        two act together: of the two smoothest functions, or indicators that vary most,
+        of each, of one, or of none, as records and budget allow; none of more than 16
+        columns. Where no two act together it costs some accuracy.
     min_records : int, default=None
         Below this public number of records nothing is learnt and nothing is spent.
         None, and under "add_remove": never.
@@ -187,6 +199,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         ranks="learn",
         handle_unknown="other",
         n_coordinates=None,
+        interactions=False,
         min_records=None,
         neighboring="replace_one",
         ledger=None,
@@ -199,6 +212,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         self.ranks = ranks
         self.handle_unknown = handle_unknown
         self.n_coordinates = n_coordinates
+        self.interactions = interactions
         self.min_records = min_records
         self.neighboring = neighboring
         self.ledger = ledger
@@ -217,6 +231,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         "ranks": [StrOptions({"learn", "uniform"})],
         "handle_unknown": [StrOptions({"other", "ignore"})],
         "n_coordinates": [None, Interval(Real, 1, 64, closed="both")],
+        "interactions": ["boolean"],
     }
 
     @fit_context(prefer_skip_nested_validation=True)
@@ -333,7 +348,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         return tags
 
     def _layout(self) -> Layout:
-        return Layout(self._columns, self.feature_slices_, len(self._feature_names))
+        return Layout(self._columns, self.feature_slices_, self._n_leading)
 
     @property
     def _gives_codes(self) -> bool:
@@ -486,6 +501,11 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
             self.feature_slices_[column.name] = slice(start, len(self._feature_names))
         if not self._feature_names:  # all drowned in noise: zeros, for a constant model
             self._feature_names = ["constant"]
+        self._n_leading = 0
+        if self.interactions:
+            self._n_leading = n_leading(columns, self.feature_slices_, signal)
+        products = Products(columns, self.feature_slices_, self._n_leading)
+        self._feature_names += products.feature_names(self._feature_names)
         given = Codebook.from_dict(self.codebook or {})
         learnt = {draft.name: draft.described() for draft in drafts}
         kept = {n: c for n, c in given.entries if n not in learnt}
