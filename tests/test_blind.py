@@ -47,10 +47,11 @@ from fairpriv_sklearn.postprocessing import _blind as blind
 from fairpriv_sklearn.postprocessing import _blind_numbers as blind_numbers
 from fairpriv_sklearn.postprocessing import _histogram as histogram
 from fairpriv_sklearn.postprocessing import _parity as parity
+from fairpriv_sklearn.postprocessing._histogram import odds_of_differences
 from fairpriv_sklearn.postprocessing._number_repair import UNTOLD
 from fairpriv_sklearn.postprocessing._queries import DistinctScores, SoftCounts
 from fairpriv_sklearn.postprocessing._scale import Scale
-from fairpriv_sklearn.postprocessing._significance import next_to_nobody
+from fairpriv_sklearn.postprocessing._significance import is_none_told, next_to_nobody
 from fairpriv_sklearn.preprocessing import DPTableEncoder
 from fairpriv_sklearn.privacy import (
     PrivacyGuarantee,
@@ -856,6 +857,72 @@ def test_numbers_stand_back_where_parity_is_dear_or_out_of_reach(monkeypatch):
     monkeypatch.setattr(blind_numbers, "expected_gap", lambda *_: 0.94)
     monkeypatch.setattr(blind_numbers, "cost", lambda *_: 0.0)
     assert repaired(0.95) and not repaired(0.1)
+
+
+@pytest.mark.parametrize("beyond, used", [(2.65, False), (2.8, True)])
+def test_numbers_differ_by_more_than_noise_and_chance_make(monkeypatch, beyond, used):
+    """Of all regions together, or the repair stands back."""
+    monkeypatch.setattr(blind_numbers, "expected_gap", lambda *_: 0.0)
+    monkeypatch.setattr(blind_numbers, "cost", lambda *_: 0.0)
+    size, noise_variance, n_regions, n_bins = 600.0, 12.0, 3, 16
+    # One distribution function of so many, in the middle; of two groups the difference.
+    noise = n_regions * n_bins * noise_variance / (4 * size**2)
+    error = np.sqrt(2 * (1 / (4 * size) + noise))
+    gap = beyond * error
+    slope = 2 * (np.arange(n_bins) + 0.5) / n_bins - 1
+    counts = size / n_bins * (1 + 2 * gap * np.array([slope, -slope]))
+    assert np.ptp(counts.cumsum(axis=1), axis=0).max() / size == pytest.approx(gap)
+    # Times the odds it has to be worth four errors, for each of the groups.
+    odds = odds_of_differences(counts, None, n_regions * noise_variance)
+    assert (odds.max() * gap >= 4 * 2 * error) == used
+    fitted = regressor()
+    fitted.n_bins, fitted.n_bins_, fitted._n_public = n_bins, n_bins, 2 * int(size)
+    fitted._noise_variance = noise_variance
+    counts = counts[:, None].repeat(n_regions, axis=1) / n_regions
+    about = {"scale": Scale.even((-5, 5)), "split": False}
+    assert fitted._levels_of(counts, 0.0, **about)[-1] is (None if used else UNTOLD)
+    # A gap that is allowed is nothing to stand back from.
+    assert fitted._levels_of(counts, 0.5, **about)[-1] is None
+
+
+def test_a_group_that_drowns_does_not_hide_that_others_differ():
+    slope = 2 * (np.arange(16) + 0.5) / 16 - 1
+    apart = 1000 / 16 * (1 + 0.18 * np.array([slope, -slope]))
+    alike = np.full((2, 16), 1000 / 16)
+    for counts, none_told in ((apart, False), (alike, True)):
+        assert is_none_told(counts, 30.0) == none_told
+        # Of 40 the noise is 22: not even their number is known.
+        few = np.vstack([counts, np.full(16, 40 / 16)])
+        assert is_none_told(few, 30.0) == none_told
+    assert is_none_told(alike[:, :4] / 1000, 30.0)  # all drown
+    assert not is_none_told(alike, 0.0)  # without noise nothing is doubted
+
+
+def test_numbers_of_groups_that_are_alike_are_not_driven_apart():
+    """Where columns tell the group they were, in two fits of seven, by .1."""
+
+    def nearest(X):
+        z = np.exp(-50 * (X[:, 2:] - np.arange(3)) ** 2) + 1e-9
+        return z / z.sum(axis=1, keepdims=True)
+
+    q = FrozenEstimator(Columns(nearest, labels=(0, 1, 2)).fit())
+    fresh, grown = np.arange(12_000) % 3, []
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        group = rng.integers(3, size=670)
+        X, X_fresh = rng.normal(size=(670, 3)), rng.normal(size=(12_000, 3))
+        X[:, 2], X_fresh[:, 2] = group + 0.1 * X[:, 2], fresh + 0.1 * X_fresh[:, 2]
+        fitted = regressor(groups=[0, 1, 2], group_estimator=q, epsilon=3.0)
+        fitted.set_params(random_state=seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RepairWarning)
+            fitted.fit(X, predicted(X), sensitive_features=group)
+        gap, before = (
+            ks_parity_difference(of, of, sensitive_features=fresh)
+            for of in (fitted.predict(X_fresh), predicted(X_fresh))
+        )
+        grown.append(gap - before)
+    assert np.mean(grown) <= 0.01
 
 
 def test_tolerance_of_numbers_is_of_a_group_not_of_a_bin():

@@ -12,6 +12,8 @@ gap that the noiseless repair removes does the private one remove?
 
 The third has groups of 5 % at epsilon .1, which are alike or differ by .7 deviations.
 
+The fourth has groups that are alike, and a column that tells them: blind numbers.
+
 The mean of a few runs may be above .01 by chance: one fit in eight makes a gap of .3,
 or none does. So the runs of a setting are doubled, up to 128, as long as their mean and
 two of its standard errors are above .01; the first runs stay in. A setting fails if the
@@ -27,7 +29,9 @@ then came out worse by more than .01, three of them also with 100 fresh runs (by
 the standard error, few rows included, stands against the gap in tables up to 1,000
 rows; the factor was chosen on seed 2. In its place stands, in tables of any size, the
 gap that is expected after the repair, noise and few rows included (`expected_gap`),
-chosen on other simulated tables.
+chosen on other simulated tables; and, as a gap that noise makes is larger than what is
+expected to be left of it, the odds of a difference (`is_none_told`), chosen on 420
+settings of their own, whose columns tell the groups more or less.
 
 The rule of classes that looks at a difference beside its noise was chosen on seeds 2 to
 4. It asked for three standard errors at first, for three and a half after a look at
@@ -48,6 +52,7 @@ Run::
 
     python examples/benchmarks/stand_back.py --rows quarter [--seed 1] [--runs 8]
     python examples/benchmarks/stand_back.py --parts 3 --runs 40
+    python examples/benchmarks/stand_back.py --parts 4 --runs 40
 """
 
 import argparse
@@ -110,6 +115,8 @@ class Score(RegressorMixin, BaseEstimator):
 class Setting:
     """One population, one size of table, one epsilon."""
 
+    untold = 0.7  # standard deviation by which the second column hides the group
+
     def __init__(self, rng):
         self.n_rows = int(np.exp(rng.uniform(np.log(300), np.log(3000))))
         self.epsilon = float(np.exp(rng.uniform(np.log(0.1), np.log(3))))
@@ -140,7 +147,7 @@ class Setting:
 
     def table(self, codes, z, noise, chance):
         """The score, and a column that tells the group without certainty."""
-        X = np.column_stack([z + self.means[codes], codes + 0.7 * noise])
+        X = np.column_stack([z + self.means[codes], codes + self.untold * noise])
         y = (chance < expit(1.5 * X[:, 0] - 0.5)).astype(int)
         return X, y, codes
 
@@ -158,7 +165,7 @@ class Guess(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X):
         s = self.setting
         log = np.log(s.shares) - 0.5 * (X[:, :1] - s.means) ** 2
-        log -= 0.5 * ((X[:, 1:] - self.classes_) / 0.7) ** 2
+        log -= 0.5 * ((X[:, 1:] - self.classes_) / s.untold) ** 2
         q = np.exp(log - log.max(axis=1, keepdims=True))
         return q / q.sum(axis=1, keepdims=True)
 
@@ -349,6 +356,31 @@ def minorities(n_runs, only=None):
                 )
 
 
+def told_groups(n_runs):
+    print("\n4. Groups that are alike, and told: gap after the repair (standard error)")
+    print(
+        f"{'repair':16}{'groups':>8}{'rows':>8}{'epsilon':>9}{'after':>16}{'acted':>8}"
+    )
+    setting = Setting(np.random.default_rng(0))
+    setting.untold, name = 0.1, "blind numbers"
+    for n_groups in (2, 3, 4):
+        setting.n_groups, setting.shares = n_groups, np.full(n_groups, 1 / n_groups)
+        setting.means = np.zeros(n_groups)
+        for n_rows in (300, 670, 1500, 3500):
+            for epsilon in (1.0, 3.0):
+                seeds = range(60_000, 60_000 + n_runs)
+                found = [
+                    once(setting, n_rows, epsilon, seed, [name])[name] for seed in seeds
+                ]
+                after, warned = np.array(found, float)[:, 1:].T
+                mean, error = after.mean(), after.std(ddof=1) / n_runs**0.5
+                print(
+                    f"{name:16}{n_groups:>8}{n_rows:>8}{epsilon:>9}{mean:>8.3f} "
+                    f"({error:.3f}){1 - warned.mean():>8.2f}",
+                    flush=True,
+                )
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, default=1)
@@ -373,6 +405,8 @@ def main():
         large_tables(arguments.seed, runs, only)
     if "3" in arguments.parts:
         minorities(runs, only)
+    if "4" in arguments.parts:
+        told_groups(runs)
 
 
 if __name__ == "__main__":

@@ -672,13 +672,16 @@ class NumberRepair(Repair):
 
         if self._crowded(counts):
             return stood_back(CROWDED)
+        gap = blind.largest_gap(masses) - tolerance
+        of_groups = counts.sum(axis=1), counts.shape[1] * variance
+        if gap > 0 and significance.is_none_told(*of_groups):
+            return stood_back(UNTOLD)
         narrow = scale
         if variance > 0:
             told, narrow = blind.leave_ends(counts, masses, variance, scale, split)
         levels = blind.solve_levels(told, tolerance, narrow)
         sizes = counts.sum(axis=(1, 2))
         left = blind.expected_gap(told, levels, sizes, variance) - tolerance
-        gap = blind.largest_gap(masses) - tolerance
         if left > blind.LEFT * max(gap, 0.0):
             return stood_back(UNTOLD)
         if blind.cost(told, levels, narrow, split) > blind.WORTH:

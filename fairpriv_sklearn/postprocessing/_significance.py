@@ -86,8 +86,8 @@ def default_tolerance(counts: np.ndarray, *, noise_variance: float) -> float:
 # Mean gap that a group may be given which differs from nobody, were the noise normal.
 # Chosen, as what follows, on simulated tables.
 HARM = 0.01
-# What an error costs where cells are repaired: one that is taken for a difference is
-# larger than most.
+# What an error costs where cells are repaired, or numbers without the group: one that
+# is taken for a difference is larger than most.
 COST = 4.0
 # What a repair may leave of a gap, in standard errors of a difference: on simulated
 # tables whose groups differ in the spread of their scores.
@@ -163,10 +163,25 @@ def untold_numbers(
     untold = untold_groups(counts, noise_variance, n)
     if noise_variance == 0 or (np.sum(counts) if n is None else n) <= LARGE:
         return untold
+    return untold | (not _worth_the_harm(counts, noise_variance, n, ~untold))
+
+
+def is_none_told(counts: np.ndarray, noise_variance: float) -> bool:
+    """Whether no group is told to differ, in tables of any size: blind numbers.
+
+    As `untold_numbers` where groups are doubted together. Maps of regions drive groups
+    that are alike further apart than one distribution function does that is wrong.
+    """
+    about = counts, noise_variance, None, ~are_drowned(counts, noise_variance), COST
+    return noise_variance > 0 and not _worth_the_harm(*about)
+
+
+def _worth_the_harm(counts, noise_variance, n, told, cost=1.0) -> bool:
+    """Whether the gap of one of these groups, times its odds, is worth the harm."""
     gap, error, _ = _differences(counts, noise_variance)
     odds = odds_of_differences(counts, n, noise_variance)
-    harm = len(odds) * error[~untold].max(initial=0.0)
-    return untold | ~((odds * gap)[~untold] >= harm).any()
+    harm = cost * len(odds) * error[told].max(initial=0.0)
+    return bool(((odds * gap)[told] >= harm).any())
 
 
 def largest_gaps(counts: np.ndarray, noise_variance: float) -> np.ndarray:
