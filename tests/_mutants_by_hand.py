@@ -3726,6 +3726,20 @@ MUTANTS = [
         "groups that differ in capitals only are compared, and nobody is told",
     ),
     (
+        "h1420",
+        _FILTER,
+        "isinstance(query, KeyedQuery) and mechanism.grid > 1.0",
+        "isinstance(query, KeyedQuery) and mechanism.grid > 8.0",
+        "the noise of keys does not cover the rounding of their counts",
+    ),
+    (
+        "h1421",
+        _FILTER,
+        "isinstance(query, KeyedQuery) and mechanism.grid > 1.0",
+        "isinstance(query, KeyedQuery) and mechanism.grid > 0.5",
+        "counts of keys that are not rounded get twice the noise",
+    ),
+    (
         "h1413",
         "_door/groups.py",
         "INSIDE * (not routing_enabled())",

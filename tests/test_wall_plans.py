@@ -223,6 +223,39 @@ def test_a_keyed_release_keeps_to_its_plan():
         opened.release_keyed(Words(), rows)
 
 
+@dataclass(frozen=True)
+class Strings(Words):
+    """Words of several columns, each with one listed count, of missing cells."""
+
+    n_keyed_columns: int = 3
+
+    @property
+    def n_coordinates(self):
+        return self.n_keyed_columns
+
+    def sensitivity(self, neighboring):
+        return math.sqrt(2 * self.n_keyed_columns)
+
+
+@pytest.mark.parametrize("n_columns", [1, 3, 50])
+@pytest.mark.parametrize("exponent", range(-30, 3))
+def test_the_noise_of_keys_covers_the_rounding_of_their_counts(exponent, n_columns):
+    """By the neighbours that rounding moves furthest: one string for another."""
+    mu, query = 1.1 * 2.0**exponent, Strings(n_columns)
+    opened = wall([KeyedRelease("words", "gaussian", mu, n_columns, delta=1e-3)])
+    mechanism = opened.mechanism_of(query)
+    grid = mechanism.grid
+    at = np.unique(np.rint([0, grid / 2, 3 * grid / 2]))[:, None] + np.arange(-2, 3)
+    rounded = np.rint(at / grid) * grid  # as a release does
+    jump = np.abs(np.diff(rounded)).max()
+    assert jump == max(1.0, grid)
+    distance = math.sqrt(2 * n_columns) * jump
+    assert distance <= mu * mechanism.scale
+    paid = GaussianMechanism(query.sensitivity(""), mu, n_columns)
+    assert (mechanism == paid) == (paid.grid <= 1)
+    assert opened.scale(query) == mechanism.scale
+
+
 def test_a_table_of_the_largest_size_is_released():
     class Few(Counts):
         max_rows = 4

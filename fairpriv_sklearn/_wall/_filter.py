@@ -280,7 +280,11 @@ class PrivacyFilter:
             return DiscreteLaplaceMechanism(int(sensitivity), line.parameter)
         if query.norm != "l2":
             raise PlanError("Gaussian noise needs a sensitivity in l2.")
-        return GaussianMechanism(sensitivity, line.parameter, query.n_coordinates)
+        mechanism = GaussianMechanism(sensitivity, line.parameter, query.n_coordinates)
+        if isinstance(query, KeyedQuery) and mechanism.grid > 1.0:
+            # Counts of keys are rounded as well, which twice the noise pays for.
+            mechanism = replace(mechanism, mu=line.parameter / 2)
+        return mechanism
 
     def choose(self, utilities, sensitivity: float, *, name: str, parameter) -> int:
         """Choose an index of a large utility by permute-and-flip.

@@ -109,7 +109,10 @@ class KeyedQuery(Query):
     @property
     @abstractmethod
     def n_keyed_columns(self) -> int:
-        """Number of columns with unlisted keys; a record has one key in each."""
+        """Number of columns with unlisted keys, and a listed count or more each.
+
+        A record has at most one key in each.
+        """
 
     @abstractmethod
     def keys_of_block(self, block: SimpleNamespace) -> dict:
