@@ -3173,7 +3173,9 @@ def test_groups_that_no_step_takes_are_refused():
 def test_sentences_name_the_private_way_out():
     with pytest.raises(ValueError, match="With fairness_weight=0 it needs none"):
         logistic(fairness_weight=0.5).fit(X, Y)
-    with pytest.raises(ValueError, match="sensitive_features='sex'.$"):
+    with pytest.raises(
+        ValueError, match=r"'sex'\. .*enable_metadata_routing=True\)\.$"
+    ):
         decisions(logistic()).fit(X, Y)
     with pytest.raises(ValueError, match="put a DPTableEncoder in front"):
         logistic().fit(np.where(X > 0, "John", "1"), Y)
