@@ -2010,6 +2010,82 @@ def test_arguments_of_plain_steps_are_looked_at_before_an_encoder_spends(model):
     assert ledger.spends() == []
 
 
+def named(X):
+    return pytest.importorskip("pandas").DataFrame({"c": X[:, 0]})
+
+
+class Framing(StandardScaler):
+    """Gives a frame, whatever it is handed."""
+
+    def transform(self, X):
+        return named(super().transform(X))
+
+
+class FramingEncoder(DPTableEncoder):
+    """Of answers of its own."""
+
+    def transform(self, X):
+        return named(super().transform(X))
+
+
+def chooses(chosen, what="passthrough"):
+    return ColumnTransformer([("chosen", what, chosen)], remainder="passthrough")
+
+
+ENCODED, FRAMES = DPTableEncoder(), {"transform": "pandas"}
+NAMED = DPTableEncoder().set_output(**FRAMES)
+
+
+@pytest.mark.parametrize("around", ["nothing", "pipeline", "repair"])
+@pytest.mark.parametrize(
+    ("steps", "is_refused"),
+    [
+        ([ENCODED, chooses(["x0_rank0"])], True),
+        ([ENCODED, chooses("x0_rank0")], True),
+        ([ENCODED, chooses(slice("x0_rank0", None))], True),
+        ([ENCODED, chooses(slice(None, "x0_rank0"))], True),
+        ([ENCODED, chooses([0]), chooses(np.array(["x0"]), "drop")], True),
+        ([ENCODED, "passthrough", StandardScaler(), chooses(["x0"])], True),
+        ([ENCODED, chooses([0])], False),
+        ([ENCODED, chooses(slice(0, 2))], False),
+        ([ENCODED, StandardScaler().set_output(**FRAMES), chooses(["x0"])], False),
+        (
+            [ENCODED, FunctionTransformer(named), chooses(["c"])],
+            False,
+        ),
+        ([ENCODED, Framing(), chooses(["c"])], False),
+        ([FramingEncoder(), chooses(["c"])], False),
+        ([NAMED, chooses(["x0_rank0"])], False),
+    ],
+)
+def test_columns_without_names_are_not_chosen_by_name(steps, is_refused, around):
+    """Behind an encoder, before it spends; what scikit-learn takes is not refused."""
+    pytest.importorskip("pandas")
+    ledger, last, about = PrivacyLedger(50.0, 1e-3), LogisticRegression(), {}
+    steps = [step if isinstance(step, str) else clone(step) for step in steps]
+    encoder, *behind = steps
+    encoder.set_params(ledger=ledger, epsilon=5.0)
+    if around == "pipeline":
+        behind = [make_pipeline(*behind)]
+    elif around == "repair":
+        behind, last = [], decisions(make_pipeline(*behind, last))
+        about = {"dp2dpclassifier__sensitive_features": GROUP}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyLeakWarning)
+        pipeline = with_budget(make_pipeline(encoder, *behind, last), 30.0)
+    said = "names columns and stands behind an encoder that hands on an array"
+    try:
+        pipeline.fit(X, Y, **about)
+    except ValueError as error:
+        assert said in str(error) and is_refused and ledger.spends() == []
+        plain = make_pipeline(*steps, LogisticRegression())
+        with pytest.raises(ValueError, match="only supported for dataframes"):
+            plain.fit(X, Y)
+        assert len(ledger.spends()) == 1
+    else:
+        assert not is_refused and ledger.spends()
+
+
 @pytest.mark.parametrize("repaired", [True, False])
 def test_groups_of_another_name_are_looked_at_before_an_encoder_spends(repaired):
     ledger = PrivacyLedger(50.0, 1e-3)

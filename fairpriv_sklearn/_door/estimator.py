@@ -279,7 +279,7 @@ class DPEstimator(DocumentationLink, BaseEstimator):
         if getattr(self, "classes", None) is not None:
             public_classes(self.classes)
 
-    def _refuse_width(self, n_columns: int | None, learnt: bool) -> None:
+    def _refuse_width(self, n_columns: int | None, learnt) -> None:
         """Refuse bounds for other columns than it is handed, itself or what it wraps.
 
         Without `n_columns`, which nobody knows, if they are `learnt`.

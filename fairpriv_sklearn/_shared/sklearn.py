@@ -8,6 +8,7 @@ from sklearn import get_config
 from sklearn.base import _fit_context as fit_context
 from sklearn.utils import _safe_indexing as safe_indexing
 from sklearn.utils._param_validation import HasMethods, Interval, Options, StrOptions
+from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.metadata_routing import MetadataRouter, get_routing_for_object
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names
 
@@ -22,6 +23,7 @@ __all__ = [
     "asks_for",
     "check_feature_names",
     "fit_context",
+    "gives_frames",
     "has_weights",
     "router_of",
     "routing_enabled",
@@ -60,6 +62,11 @@ def has_weights(bagging) -> bool:
 def routing_enabled() -> bool:
     """Whether the user has switched metadata routing on."""
     return get_config()["enable_metadata_routing"]
+
+
+def gives_frames(transformer) -> bool:
+    """Whether `set_output`, or scikit-learn's configuration, asks for data frames."""
+    return _get_output_config("transform", transformer)["dense"] != "default"
 
 
 def asks_for(estimator, method: str, names) -> bool:

@@ -188,7 +188,7 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         for chosen in self._candidates_to_check():
             refuse_groups(chosen, X, sensitive_features, self.groups)
 
-    def _refuse_width(self, n_columns: int | None, learnt: bool) -> None:
+    def _refuse_width(self, n_columns: int | None, learnt) -> None:
         for chosen in self._candidates_to_check():
             refuse_widths(chosen, n_columns, learnt=learnt)
 

@@ -17,9 +17,11 @@ from sklearn.base import (
     is_classifier,
     is_regressor,
 )
+from sklearn.compose import ColumnTransformer
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import check_array, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 
@@ -35,7 +37,7 @@ from ..._shared.domain import (
     same_length,
 )
 from ..._shared.guarded import WrappedEstimatorError, fit_to_made_up, fit_wrapped
-from ..._shared.sklearn import alias_of, asks_for, routing_enabled
+from ..._shared.sklearn import alias_of, asks_for, gives_frames, routing_enabled
 from .._ledger import PrivacyLedger
 from ._costs import (
     is_encoder,
@@ -306,10 +308,12 @@ def refuse_widths(estimator, n_columns: int | None, *, learnt=False) -> None:
         Not fitted; of a pipeline all steps are asked.
     n_columns : int or None
         Of the table that it is handed, if known.
-    learnt : bool, default=False
-        Whether a private encoder will choose the columns.
+    learnt : {False, "array", "frame"}, default=False
+        Whether a private encoder will choose the columns, and as what it comes.
     """
     if not isinstance(estimator, Pipeline):
+        if learnt == "array" and type(estimator) is ColumnTransformer:
+            _refuse_names(estimator)
         if learnt and isinstance(estimator, FrozenEstimator) and _predicts(estimator):
             name = type(estimator.estimator).__name__
             raise ValueError(
@@ -322,11 +326,37 @@ def refuse_widths(estimator, n_columns: int | None, *, learnt=False) -> None:
         return
     for _, step in estimator.steps:
         refuse_widths(step, n_columns, learnt=learnt)
-        if hasattr(step, "fit") and not isinstance(step, OneToOneFeatureMixin):
-            is_fitted = isinstance(step, FrozenEstimator)  # its columns are known
-            learns = is_encoder(step) and not (is_fitted or step._needs_nothing())
-            learnt = learnt or learns
+        if not hasattr(step, "fit"):
+            continue
+        is_fitted = isinstance(step, FrozenEstimator)  # its columns are known
+        learns = is_encoder(step) and not (is_fitted or step._needs_nothing())
+        if learns or learnt:
+            learnt = "array" if _gives_array(step, learnt) else "frame"
+        if not isinstance(step, OneToOneFeatureMixin):
             n_columns = None
+
+
+def _gives_array(step, handed) -> bool:
+    """Whether a private encoder, or what stands behind it, surely gives no names."""
+    if gives_frames(step):
+        return False
+    if is_encoder(step):
+        return step._gives_codes
+    theirs = type(step).__module__.startswith("sklearn.")
+    other = isinstance(step, Pipeline | FrozenEstimator | FunctionTransformer)
+    return handed == "array" and theirs and not other
+
+
+def _refuse_names(columns: ColumnTransformer) -> None:
+    for _, _, chosen in columns.transformers:
+        if isinstance(chosen, slice):
+            chosen = [chosen.start, chosen.stop]
+        if any(isinstance(one, str) for one in np.ravel(np.array(chosen, object))):
+            raise ValueError(
+                "A ColumnTransformer names columns and stands behind an encoder that "
+                'hands on an array, without names: set_output(transform="pandas") on '
+                "the steps before it, or choose by position."
+            )
 
 
 def _with_room_to_learn(pipeline, n_records):
