@@ -3782,6 +3782,20 @@ MUTANTS = [
         "an encoder spends before it is found that a slice ends in a name",
     ),
     (
+        "h1428",
+        "preprocessing/_encoded.py",
+        "if 0 < len(Products(columns, slices, n)) <= most:",
+        "if len(Products(columns, slices, n)) <= most:",
+        "nobody is told that one column has no other to be multiplied with",
+    ),
+    (
+        "h1429",
+        "preprocessing/_table_encoder.py",
+        "if not self._n_leading:",
+        "if self._n_leading:",
+        "who asks for products is not told that there are none",
+    ),
+    (
         "h1413",
         "_door/groups.py",
         "INSIDE * (not routing_enabled())",

@@ -213,8 +213,10 @@ def test_too_few_rows_for_features_are_told_by_a_constant(tmp_path, capsys):
     path.write_text("\n".join(["age,sex,salary", *rows]) + "\n")
     base = ["--target", "salary", "--sensitive", "sex", "--task", "regression"]
     declared = ["--groups", "f", "m", "--bounds", "0", "2"]
-    assert run(tmp_path, str(path), *base, *declared) == 0
+    assert run(tmp_path, str(path), *base, *declared, "--interactions") == 0
     found = report(tmp_path)
+    told = [text for text in found["remarks"] if "No columns are multiplied" in text]
+    assert len(told) == 1 and "records are too few for this epsilon" in told[0]
     assert "the private model answers a constant" in " ".join(found["remarks"])
     assert "The private model predicts one value" in " ".join(found["warnings"])
     assert "Learnt privately" not in capsys.readouterr().out

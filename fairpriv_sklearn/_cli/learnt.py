@@ -7,6 +7,7 @@ conditional on it.
 """
 
 import math
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -125,7 +126,11 @@ def learn(table: Table, encoders: dict[str, DPTableEncoder], train) -> Learnt:
     """Fit the encoders to the training rows and complete the table's facts."""
     encoder, lists = encoders["encoder"], encoders.get("lists")
     names = list(table.features)
-    encoder.fit(_frame({name: _cells(p)[train] for name, p in table.features.items()}))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        features = table.features.items()
+        encoder.fit(_frame({name: _cells(p)[train] for name, p in features}))
+    table.remarks += [str(warning.message) for warning in caught]
     found = encoder.codebook_
     facts, crowds = [], []
     # What the code book does not say was learnt, or there was nothing to learn.

@@ -384,7 +384,7 @@ def n_leading(columns, slices, signal: float = math.inf) -> int:
     """
     for n in range(_MOST_LEADING, 0, -1):
         most = min(_MOST_PRODUCTS, signal / n**2 / _SIGNAL_OF_PRODUCT)
-        if len(Products(columns, slices, n)) <= most:
+        if 0 < len(Products(columns, slices, n)) <= most:
             return n
     return 0
 

@@ -13,6 +13,7 @@ from .._door.estimator import DELTA_CONSTRAINT, MIN_RECORDS, DPEstimator
 from .._door.groups import refuse_twins, two_dimensional
 from .._shared.arguments import each, optional, word
 from .._shared.arrays import project_simplex
+from .._shared.callers import warn_caller
 from .._shared.origin import remembering
 from .._shared.sklearn import Interval, StrOptions, check_feature_names, fit_context
 from .._wall import (
@@ -109,7 +110,8 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         Whether a row ends with products of columns, of which a linear model learns how
         two act together: of the two smoothest functions, or indicators that vary most,
         of each, of one, or of none, as records and budget allow; none of more than 16
-        columns. Where no two act together it costs some accuracy.
+        columns. A warning tells of none. Where no two act together it costs some
+        accuracy.
     min_records : int, default=None
         Below this public number of records nothing is learnt and nothing is spent.
         None, and under "add_remove": never.
@@ -504,6 +506,12 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         self._n_leading = 0
         if self.interactions:
             self._n_leading = n_leading(columns, self.feature_slices_, signal)
+            if not self._n_leading:  # which follows from what is released
+                warn_caller(
+                    "No columns are multiplied for interactions: records are too few "
+                    "for this epsilon, or columns more than 16 or fewer than two.",
+                    UserWarning,
+                )
         products = Products(columns, self.feature_slices_, self._n_leading)
         self._feature_names += products.feature_names(self._feature_names)
         given = Codebook.from_dict(self.codebook or {})
