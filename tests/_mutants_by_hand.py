@@ -2314,8 +2314,8 @@ MUTANTS = [
     (
         "h603",
         "postprocessing/_certificate.py",
-        "sizes <= parity.DROWNED * noise_scale",
-        "sizes <= 0 * noise_scale",
+        "drawn = smallest > DROWNED * noise_scale",
+        "drawn = smallest > 0 * noise_scale",
         "decisions: groups that noise drowns are made equal to others",
     ),
     (
@@ -2377,7 +2377,7 @@ MUTANTS = [
     (
         "h612",
         "postprocessing/_certificate.py",
-        "    rule[known] = ",
+        "    rule[drawn] = ",
         "    rule[:] = ",
         "decisions: groups that noise drowns are drawn as others",
     ),
@@ -4400,6 +4400,55 @@ MUTANTS = [
         "alone = [steps[path] for path in nested.outermost(steps)]",
         "alone = [*steps.values()]",
         "an encoder spends before a repair finds no room for a constant inside it",
+    ),
+    (
+        "h1430",
+        "postprocessing/_certificate.py",
+        "known = smallest > parity.DROWNED * noise_scale",
+        "known = smallest > DROWNED * noise_scale",
+        "decisions: groups that few records tell are believed as they are",
+    ),
+    (
+        "h1431",
+        "postprocessing/_certificate.py",
+        "drawn = smallest > DROWNED * noise_scale",
+        "drawn = smallest > parity.DROWNED * noise_scale",
+        "decisions: groups that few records tell keep theirs",
+    ),
+    (
+        "h1432",
+        "postprocessing/_certificate.py",
+        "part = apart / (apart + variances[conditions == y].sum(axis=0))",
+        "part = variances[0] ** 0",
+        "decisions: what noise tells of a small group is believed",
+    ),
+    (
+        "h1433",
+        "postprocessing/_certificate.py",
+        "np.where(known, 0, 1 - part)[:, None]",
+        "(1 - part)[:, None]",
+        "decisions: large groups are not made equal beyond what is between them",
+    ),
+    (
+        "h1434",
+        "postprocessing/_certificate.py",
+        "together = sizes[y] @ masses[y] / sizes[y].sum()",
+        "together = masses[y].mean(axis=0)",
+        "decisions: small groups are drawn towards a mean of groups, not of people",
+    ),
+    (
+        "h1435",
+        "postprocessing/_certificate.py",
+        "np.array(found)[:, known]",
+        "np.array(found)",
+        "decisions: groups that few records tell say how far groups are apart",
+    ),
+    (
+        "h1436",
+        "postprocessing/_certificate.py",
+        "of_known = counts[:, known]",
+        "of_known = counts",
+        "decisions: small groups raise what is allowed of all",
     ),
 ]
 

@@ -175,14 +175,61 @@ def test_equal_groups_that_are_looked_at_twice_are_seldom_drawn():
 
 
 def test_a_group_that_noise_drowns_decides_as_before():
-    counts = np.array([[[4000, 0, 0, 1000], [1000, 0, 0, 4000], [90, 0, 0, 0]]])
+    """Two standard deviations of the noise in four counts are 40."""
+    counts = np.array([[[4000, 0, 0, 1000], [500, 0, 0, 2000], [0, 0, 0, 39]]])
     rule = drawn_decisions(counts, [(0, 1)], 10.0, 0.0)
     assert_array_equal(rule[2].argmax(axis=1), [0, 0, 1, 1])
     assert rule[2].max(axis=1).min() == 1.0
-    known = drawn_decisions(counts + [[[0], [0], [11]]], [(0, 1)], 10.0, 0.0)
-    assert not np.array_equal(known[2], rule[2])
-    one = counts[:, 1:]
-    assert drawn_decisions(one, [(0, 1)], 10.0, 0.0) is None
+    told = drawn_decisions(counts + [[[0], [0], [1]]], [(0, 1)], 10.0, 0.0)
+    assert not np.array_equal(told[2], rule[2])
+    # Five are 100: two groups have to be as large.
+    for size, none in ((99, True), (101, False)):
+        two = np.array([[[4000, 0, 0, 1000], [0, 0, 0, size]]])
+        assert (drawn_decisions(two, [(0, 1)], 10.0, 0.0) is None) == none
+
+
+@pytest.mark.parametrize("small", [41, 99, 102])
+@pytest.mark.parametrize("n_conditions", [1, 2])
+def test_a_group_that_few_records_tell_is_drawn_by_what_they_tell(small, n_conditions):
+    """Its rate is taken to be nearer to that of all people (James and Stein)."""
+    one = [[4000, 0, 0, 1000], [2200, 0, 0, 1800], [0, 0, 0, small]]
+    noise, rates = 10.0, [(y, 1) for y in range(n_conditions)]
+    rule = drawn_decisions(np.array([one] * n_conditions), rates, noise, 0.0)
+    of_all = (1000 + 1800 + small) / (5000 + 4000 + small)
+    # Rates of .2 and .45 of the others; one of 1 of `small` people, in counts of which
+    # two would raise the sum of the chosen and two the other one.
+    between = 0.125**2
+    error = 2 * (noise / small) ** 2 + 1 / small**2
+    taken = of_all + (1 - of_all) * between / (between + error)
+    masses = np.array([[0.8, 0, 0, 0.2], [0.55, 0, 0, 0.45], [1 - taken, 0, 0, taken]])
+    if small == 102:  # more than five standard deviations: as it is counted
+        masses[2] = 0, 0, 0, 1
+    chosen = np.einsum("gb,gb->g", masses, rule[:, :, 1])
+    allowed = 0.0
+    if n_conditions > 1:  # by the sizes of the groups that are surely there
+        sizes = np.array([5000, 4000] + [102] * (small == 102))
+        allowed = np.sqrt(sizes).sum() / 2 / sizes.sum()
+    assert np.ptp(chosen) == pytest.approx(allowed, abs=1e-9)
+
+
+def test_groups_that_few_records_tell_come_nearer_and_large_ones_stay_as_near():
+    rng = np.random.default_rng(0)
+    people = np.array([2500, 2000, 130, 130])
+    gaps = []
+    for _ in range(150):
+        large = rng.uniform(0.2, 0.6, size=2)
+        large[1] = large[0] + 0.3
+        rates = np.array([*large, *rng.choice(large, 2)])
+        exact = np.zeros((1, 4, 4))
+        exact[0, :, 3] = rng.binomial(people, rates)
+        exact[0, :, 0] = people - exact[0, :, 3]
+        counts = exact + 18.0 * rng.normal(size=exact.shape)
+        rule = drawn_decisions(counts, [(0, 1)], 18.0, 0.0)
+        chosen = (1 - rates) * rule[:, 0, 1] + rates * rule[:, 3, 1]
+        as_before = [*chosen[:2], *rates[2:]]
+        gaps.append([np.ptp(chosen), np.ptp(as_before), np.ptp(chosen[:2])])
+    told, left, of_large = np.mean(gaps, axis=0)
+    assert of_large < 0.03 and told < 0.85 * left
 
 
 def test_by_true_class_a_standard_error_of_a_rate_is_allowed():

@@ -14,6 +14,7 @@ import numpy as np
 from .._shared.arrays import project_simplex
 from . import _blind as blind
 from . import _parity as parity
+from ._significance import DROWNED
 
 # Share of the squared Gaussian budget. Chosen, as what follows, on simulated tables.
 SHARE = 0.1
@@ -83,16 +84,20 @@ def drawn_decisions(
     -------
     rule : ndarray of shape (n_groups, 2 * n_classes, n_classes) or None
         Groups that noise drowns keep their decisions, and all do if there are more
-        than `MOST_RATES` rates.
+        than `MOST_RATES` rates. Of what a group that few records tell differs by from
+        all people a part is believed.
     """
     n_regions = counts.shape[2]
     n_classes = n_regions // 2
     sizes = counts.sum(axis=2)
-    drowned = sizes <= parity.DROWNED * noise_scale * np.sqrt(n_regions)
-    known = ~drowned[sorted({y for y, _ in rates})].any(axis=0)
+    conditions = np.array([y for y, _ in rates])
+    smallest = sizes[conditions].min(axis=0) / np.sqrt(n_regions)
+    known = smallest > parity.DROWNED * noise_scale
     if known.sum() < 2 or len(rates) * len(known) > MOST_RATES:
         return None
-    counts, sizes = counts[:, known], np.maximum(sizes[:, known], 1.0)
+    drawn = smallest > DROWNED * noise_scale
+    counts, sizes, known = counts[:, drawn], sizes[:, drawn], known[drawn]
+    sizes = np.maximum(sizes, 1.0)
     masses = project_simplex(counts / sizes[:, :, None])
     costs = region_costs(n_classes)
     found, variances = [], []
@@ -102,16 +107,23 @@ def drawn_decisions(
         chance = np.maximum(rate * (1 - rate), 1 / sizes[y]) / sizes[y]
         variances.append((noise_scale / sizes[y]) ** 2 * noise + chance)
         found.append(rate)
-    low = surely_apart(np.array(found), np.array(variances))
+    found, variances = np.array(found)[:, known], np.array(variances)
+    low = surely_apart(found, variances[:, known])
     if low <= tolerance + HARMLESS:
         return None
     if noise_scale > 0 and len(counts) > 1:
-        tolerance = parity.told_tolerance(counts, noise_scale**2, tolerance)
+        of_known = counts[:, known]
+        tolerance = parity.told_tolerance(of_known, noise_scale**2, tolerance)
     kept = np.eye(n_classes)[np.arange(n_regions) // 2]
     people = (sizes[:, :, None] * masses).sum(axis=0) / sizes.sum()
     gain = people[:, :, None] * costs[:, None] * kept
-    rule = np.tile(kept, (len(known), 1, 1))
-    rule[known] = parity.most_gain(masses.swapaxes(0, 1), gain, rates, tolerance)
+    for y in set(conditions.tolist()):  # noise adds to how far rates lie apart
+        apart = found[conditions == y].var(axis=1).sum()
+        part = apart / (apart + variances[conditions == y].sum(axis=0))
+        together = sizes[y] @ masses[y] / sizes[y].sum()
+        masses[y] -= (masses[y] - together) * np.where(known, 0, 1 - part)[:, None]
+    rule = np.tile(kept, (len(drawn), 1, 1))
+    rule[drawn] = parity.most_gain(masses.swapaxes(0, 1), gain, rates, tolerance)
     return rule
 
 
