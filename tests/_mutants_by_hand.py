@@ -241,9 +241,8 @@ MUTANTS = [
     (
         "m21",
         _FILTER,
-        "return GaussianMechanism(sensitivity, line.parameter, query.n_coordinates)",
-        "return GaussianMechanism(\n"
-        "            sensitivity, 1.05 * line.parameter, query.n_coordinates\n        )",
+        "mechanism = GaussianMechanism(sensitivity, line.parameter, ",
+        "mechanism = GaussianMechanism(sensitivity, 1.05 * line.parameter, ",
         "every Gaussian release spends 5 % more than planned",
     ),
     (
