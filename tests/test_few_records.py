@@ -339,13 +339,16 @@ def test_the_default_model_of_the_groups_tells_no_constant():
         assert model[0].privacy_.epsilon > 0 and model[-1].n_iter_ > 0
 
 
+def _seeded(estimator):
+    names = [k for k in estimator.get_params() if k.endswith("random_state")]
+    return estimator.set_params(**dict.fromkeys(names, 0))
+
+
 @pytest.mark.parametrize("case", REPAIRS)
 @pytest.mark.parametrize("n", [60, 400])
 def test_a_repair_of_batches_is_that_of_the_table(case, n):
     X, y, group = table(n)
-    chosen = with_budget(REPAIRS[case](), 2.0)
-    seeds = {k: 0 for k in chosen.get_params() if k.endswith("random_state")}
-    chosen.set_params(**seeds)
+    chosen = _seeded(with_budget(REPAIRS[case](), 2.0))
     parts = [slice(0, n // 3), slice(n // 3, n)]
 
     def blocks():
@@ -365,9 +368,7 @@ def test_a_repair_of_batches_is_that_of_the_table(case, n):
 def test_a_record_moves_what_a_repair_of_few_releases_as_far_as_is_said(case, n):
     """And nothing else, with the noise of the other table; below and above."""
     X, y, group = table(n)
-    chosen = with_budget(REPAIRS[case](), 2.0)
-    seeds = {k: 0 for k in chosen.get_params() if k.endswith("random_state")}
-    chosen.set_params(**seeds)
+    chosen = _seeded(with_budget(REPAIRS[case](), 2.0))
     moved = 0.0
     for row in range(0, n, n // 5):
         other, changed, groups = X.copy(), y.copy(), group.copy()

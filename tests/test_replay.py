@@ -253,6 +253,7 @@ VARIANTS = {
         {"tables": "words", "codebook": {"x": ["a", "b"]}},
         {"tables": "frame", "codebook": {"x": [-1, 1]}, "n_coordinates": 2.0},
         {"tables": "frame", "sensitive_features": ["x"]},
+        {"interactions": True, "epsilon": 60.0},
     ],
 }
 
