@@ -4449,6 +4449,63 @@ MUTANTS = [
         "of_known = counts",
         "decisions: small groups raise what is allowed of all",
     ),
+    (
+        "h1480",
+        "model_selection/_candidates.py",
+        'serves = name == "groups" or not _is_relabelled(chosen, path)',
+        "serves = True",
+        "a search tells the range of its target behind a function of it",
+    ),
+    (
+        "h1481",
+        "model_selection/_task.py",
+        '"classes": owner.classes, "target_bounds": bounds}',
+        '"classes": owner.classes}',
+        "the range that a search is given does not reach its candidates",
+    ),
+    (
+        "h1482",
+        "model_selection/_task.py",
+        "bounds = None if bounds is None else read_target_range(bounds)",
+        "bounds = bounds",
+        "an encoder spends before a search finds that its range is none",
+    ),
+    (
+        "h1483",
+        "model_selection/_search.py",
+        "[candidates.told(one, public) for one in made]",
+        "list(made)",
+        "a range that a search is given is taken for read before an encoder spends",
+    ),
+    (
+        "h1484",
+        "privacy/_budget/_refusals.py",
+        """        with leaks_foreseen():
+            rehearse(pipeline, y)""",
+        "        rehearse(pipeline, y)",
+        "an encoder spends before a leak in a vote is an error",
+    ),
+    (
+        "h1485",
+        "_shared/guarded.py",
+        "TypeError | ValueError | RuntimeError | Warning",
+        "TypeError | ValueError | RuntimeError",
+        "a leak in a vote that is an error is not said",
+    ),
+    (
+        "h1486",
+        "generative/_base.py",
+        "if self.bounds is None and not self._learns_ranges(X):",
+        "if self.bounds is None:",
+        "a generator that learns its ranges is said to read them",
+    ),
+    (
+        "h1487",
+        "generative/_sinkhorn.py",
+        'return self.method == "pairs" or (self.method == "auto" and self._is_raw(X))',
+        "return self._is_raw(X)",
+        "a generator of numbers learns a frame as a raw table",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

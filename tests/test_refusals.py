@@ -30,6 +30,7 @@ from sklearn.ensemble import (
     HistGradientBoostingClassifier,
     StackingClassifier,
     VotingClassifier,
+    VotingRegressor,
 )
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import CountVectorizer
@@ -1106,19 +1107,36 @@ READS = {
     "scores": (numbers(regression(bounds=None)).set_params(target_bounds=None), GROUP),
     "repair": (decisions(logistic(bounds=None)).set_params(groups=None), GROUP),
     "search": (DPGridSearchCV(regression(bounds=None, target_bounds=None), {}), {}),
+    "vote": (vote(logistic(bounds=None, classes=None)), {}),
+    "power": (
+        TransformedTargetRegressor(
+            VotingRegressor([("a", regression(bounds=None, target_bounds=None))]),
+            func=np.square,
+            inverse_func=np.sqrt,
+            check_inverse=False,
+        ),
+        {},
+    ),
+    "columns": (DPSlicedWassersteinGenerator(classes=[0, 1]), {}),
+    "numbers": (DPSinkhornGenerator(classes=[0, 1], max_iter=2), {}),
 }
 
 
 @pytest.mark.parametrize("reads", READS)
 def test_leaks_that_are_errors_are_raised_before_an_encoder_spends(reads):
-    """It had spent when the model behind it warned of what it reads from the data."""
+    """It had spent when the model behind it warned of what it reads from the data.
+
+    Or one in a vote, or behind a function of the target, or the ranges of a generator.
+    """
     model, given = READS[reads]
     given = {} if given is not GROUP else {"sensitive_features": GROUP}
     ledger = PrivacyLedger(50.0, 1e-3)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.simplefilter("error", PrivacyLeakWarning)
-        with pytest.raises(PrivacyLeakWarning, match="was read from the data"):
+        inside = reads in ("vote", "power")
+        kind = ValueError if inside else PrivacyLeakWarning
+        with pytest.raises(kind, match="was read from the data"):
             encoded(model, ledger).fit(X, Y, **given)
     assert ledger.spends() == []
     with warnings.catch_warnings(record=True) as caught:
@@ -1139,6 +1157,19 @@ def test_what_a_fit_inside_will_not_say_is_no_error_before_it():
         warnings.filterwarnings("error", module="elsewhere")
         encoded(READS["labels"][0], None).fit(X, Y)
     assert "classes" in repair.privacy_.conditional_on
+
+
+def test_ranges_that_a_generator_learns_or_is_told_are_no_leak():
+    frame = pytest.importorskip("pandas").DataFrame(X, columns=["a", "b"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("error", PrivacyLeakWarning)
+        DPSlicedWassersteinGenerator(bounds=(-1, 1))._refuse_target(X, None)
+        for method in ("auto", "pairs"):
+            DPSinkhornGenerator(method=method)._refuse_target(frame, None)
+        DPSinkhornGenerator(method="pairs")._refuse_target(X, None)
+        with pytest.raises(PrivacyLeakWarning, match="range of every column"):
+            DPSinkhornGenerator(method="semidual")._refuse_target(frame, None)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -19,6 +19,7 @@ from _model_selection import (
 from common import GROUPS, first_sign
 from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import BaggingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
@@ -76,6 +77,7 @@ from fairpriv_sklearn.privacy import (
     PrivacyLedger,
     guarantee_of,
     privacy_report,
+    with_budget,
 )
 
 
@@ -519,6 +521,66 @@ def test_lists_and_ranges_from_the_data_are_told():
         DPGridSearchCV(regressor, {"n_bins": [10]}, target_bounds=(1, 0)).fit(
             X, X[:, 1], sensitive_features=group
         )
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("around", ["nothing", "pipeline", "repair", "cv"])
+def test_a_range_that_a_search_is_given_reaches_its_candidates(around):
+    """Each read its own from the rows, and the guarantee was infinite."""
+    X, _, group = fair_table(300)
+    y, told, given = X[:, 0] * 3 + 5, (-40.0, 60.0), {}
+    model = DPLinearRegression(bounds=(-4, 4))
+    own = clone(model).set_params(target_bounds=(0, 7))
+    about = {"target_bounds": list(told), "epsilon": 20.0, "random_state": 0}
+    if around == "cv":
+        about["return_estimator"] = True
+        result = dp_cross_validate(model, X, y, cv=2, **about)
+        assert [one.target_bounds for one in result.estimators] == [told] * 2
+        assert result.privacy_.conditional_on == ()
+        return
+    if around == "pipeline":
+        model, own = (make_pipeline(DPTableEncoder(), one) for one in (model, own))
+    elif around == "repair":
+        given = {"sensitive_features": group}
+        model, own = (DPBarycenterRegressor(m, groups=[0, 1]) for m in (model, own))
+    for one, inside in ((model, told), (own, (0, 7))):
+        search = DPGridSearchCV(one, {}, **about).fit(X, y, **given)
+        assert search.privacy_.conditional_on == ()
+        params = search.best_estimator_.get_params()
+        found = {k: v for k, v in params.items() if k.endswith("target_bounds")}
+        assert inside in found.values() and set(found.values()) <= {told, inside}
+
+
+def test_a_range_of_another_target_is_not_told():
+    """Behind a function of the target it is read, and every guarantee says so."""
+    X = fair_table(300)[0]
+    negated = TransformedTargetRegressor(
+        DPLinearRegression(bounds=(-4, 4)),
+        func=np.negative,
+        inverse_func=np.negative,
+        check_inverse=False,
+    )
+    told = DPLinearRegression(bounds=(-4, 4))
+    for others, seed in [([], 0), ([told], 0), ([told], 1), ([told], 2)]:
+        one, grid = Pipeline([("model", told)]), {"model": [negated, *others]}
+        search = DPGridSearchCV(one, grid, target_bounds=(-9, 9), random_state=seed)
+        with pytest.warns(PrivacyLeakWarning, match="target_bounds"):
+            search.fit(X, X[:, 0])
+        assert search.privacy_.conditional_on == ("target_bounds",)
+
+
+def test_a_range_that_is_none_is_refused_before_an_encoder_spends():
+    X, ledger = fair_table(60)[0], PrivacyLedger(90.0, 1e-3)
+    search = DPGridSearchCV(DPLinearRegression(), {}, target_bounds=(1, 0))
+    pipeline = with_budget(make_pipeline(DPTableEncoder(ledger=ledger), search), 9.0)
+    with pytest.raises(ValueError, match="finite numbers with low < high"):
+        pipeline.fit(X, X[:, 0])
+    search = DPGridSearchCV(DPLinearRegression(), {}, target_bounds=(-1, 1))
+    pipeline = with_budget(make_pipeline(DPTableEncoder(ledger=ledger), search), 9.0)
+    assert ledger.spends() == []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PrivacyLeakWarning)
+        assert pipeline.fit(X, X[:, 0])[-1].privacy_.conditional_on == ()
 
 
 def test_regression_with_a_constraint():

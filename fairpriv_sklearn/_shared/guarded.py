@@ -127,7 +127,7 @@ def guarded(call: MethodType, *args, own_words: bool = False, **kwargs):
             return call(*args, **kwargs)
         except BaseException as error:
             kind, said = type(error), _REFUSED + _BEFORE
-            told = TypeError | ValueError | RuntimeError
+            told = TypeError | ValueError | RuntimeError | Warning
             if isinstance(error, told) and is_ours(error):
                 said = f"The wrapped estimator refused its rows or arguments: {error}"
     # Out of the handler: what is raised here has no context.

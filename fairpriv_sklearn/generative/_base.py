@@ -58,6 +58,9 @@ SCALE = Interval(Real, 1e-6, 1e6, closed="both")
 AUTO_COUNT = [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")]
 
 
+_RANGES = "the range of every column"
+
+
 class BaseGenerator(DPEstimator):
     """Density-like estimators: `fit(X, y=None)`, `sample(n_samples, y=None)`.
 
@@ -92,6 +95,12 @@ class BaseGenerator(DPEstimator):
             same_length(X, y)
         with leaks_foreseen():
             clone(self)._encode_labels(y, 0)
+            if self.bounds is None and not self._learns_ranges(X):
+                warn_leak("bounds", _RANGES)
+
+    def _learns_ranges(self, X) -> bool:
+        """Whether it learns the ranges of columns with noise."""
+        return False
 
     def _encode_labels(self, y, n_records: int) -> tuple[np.ndarray, list[Fact]]:
         """Codes of the labels and the facts taken as public; sets `classes_`."""
@@ -120,7 +129,7 @@ class BaseGenerator(DPEstimator):
     def _public_bounds(self, X) -> tuple[np.ndarray, np.ndarray, Fact]:
         """Both ends of the columns, and the fact taken as public."""
         if self.bounds is None:
-            fact = warn_leak("bounds", "the range of every column")
+            fact = warn_leak("bounds", _RANGES)
             return X.min(axis=0), X.max(axis=0), fact
         lower, upper = read_bounds(self.bounds, X.shape[1])
         fact = tuple(np.asarray(end).tolist() for end in self.bounds)

@@ -354,7 +354,7 @@ class DPSinkhornGenerator(BaseGenerator):
         self : object
             Fitted generator.
         """
-        if self.method == "pairs" or (self.method == "auto" and self._is_raw(X)):
+        if self._learns_ranges(X):
             return self._fit_raw(X, y)
         for name in ("codebook", "categories", "bins"):
             if getattr(self, name) is not None:
@@ -383,6 +383,9 @@ class DPSinkhornGenerator(BaseGenerator):
         return tags
 
     # --- raw tables, pairs ------------------------------------------------------------
+
+    def _learns_ranges(self, X) -> bool:
+        return self.method == "pairs" or (self.method == "auto" and self._is_raw(X))
 
     def _is_raw(self, X) -> bool:
         """Whether X is taken for a raw table: by its container and public arguments."""

@@ -204,27 +204,36 @@ def made(estimator, params: dict) -> BaseEstimator:
     return clone(estimator).set_params(**clone(params, safe=False))
 
 
+def told(chosen, public: dict) -> BaseEstimator:
+    """Give `public` facts to those steps of a candidate that have none of their own."""
+    settings = {}
+    for path, step in budget_owners(chosen).items():
+        if _is_of_groups(path):
+            continue  # the repair around it tells it
+        names = step.get_params(deep=False)
+        for name, fact in public.items():
+            serves = name == "groups" or not _is_relabelled(chosen, path)
+            if serves and names.get(name, ...) is None:
+                settings[nested.argument_of(path, name)] = fact
+    return chosen.set_params(**settings)
+
+
 def candidate(
     estimator, params: dict, share: FitShare, noise: NoiseSource, public: dict
 ) -> BaseEstimator:
     """Return an unfitted candidate with its share of the budget.
 
     Steps divide it as :func:`~fairpriv_sklearn.privacy.with_budget` says. An epsilon
-    that the candidate itself names is lowered to its share. Steps that have no list of
-    groups or classes get the `public` ones.
+    that the candidate itself names is lowered to its share.
     """
-    chosen = made(estimator, params)
+    chosen = told(made(estimator, params), public)
     # Scores on private rows: identical ones must get identical answers.
     chosen = pure_clone(chosen)
     steps = budget_owners(chosen)
     budgets = _budgets(chosen, steps, share)
     settings = {}
     for path, step in steps.items():
-        names, known = step.get_params(deep=False), public
-        if _is_of_groups(path):
-            known = {}  # the repair around it tells it
-        elif _is_relabelled(chosen, path):
-            known = {k: v for k, v in public.items() if k == "groups"}
+        names = step.get_params(deep=False)
         own = names["epsilon"], names.get("delta")  # inside a declared guarantee
         epsilon, delta = budgets.get(path, own)
         is_named = nested.argument_of(path, "epsilon") in params
@@ -236,7 +245,6 @@ def candidate(
             "ledger": None,
             "verbose": 0,
             "random_state": None if noise.is_secure else seed_of(noise.public()),
-            **{k: v for k, v in known.items() if names.get(k, v) is None},
         }
         if "accountant" in names:
             values["accountant"] = _throwaway_accountant()
@@ -325,7 +333,7 @@ def check_candidates(estimator, grid: list[dict], task, ledger) -> set[str]:
     """
     conditions, lists = [], set()
     for params in grid:
-        chosen = made(estimator, params)
+        chosen = told(made(estimator, params), task.public)
         lists.update(map(tuple, label_lists(chosen)))
         check_arguments(chosen, n_columns_of(task.X))
         refuse_unpaid(chosen, ledger)
@@ -344,7 +352,7 @@ def check_candidates(estimator, grid: list[dict], task, ledger) -> set[str]:
         encode_labels(task.y, listed)
     known = task.public.get("classes")
     for params in grid:
-        chosen = made(estimator, params)
+        chosen = told(made(estimator, params), task.public)
         if known is None:  # else it will be told, and labels are those of the list
             refuse_target(chosen, task.X, task.y)
         rehearse(chosen, task.y if known is None else np.asarray(known))
@@ -432,8 +440,7 @@ def _check_members(chosen, task) -> set[str]:
 def _read_from_data(step, task) -> set[str]:
     """Facts that nobody stated, and that a fit of a step reads."""
     params = step.get_params(deep=False)
-    names = [name for name in _FACTS if params.get(name, name) is None]
-    found = {name for name in names if task.public.get(name) is None}
+    found = {name for name in _FACTS if params.get(name, name) is None}
     if isinstance(step, DPEstimator) and "data_norm" in params:
         found -= {"bounds", "data_norm"}  # rows are shortened to a public length
     if task.given is None and params.get("sensitive_features") is None:

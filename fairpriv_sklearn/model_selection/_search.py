@@ -50,6 +50,7 @@ from ._task import (
     Task,
     default_scoring,
     make_task,
+    public_facts,
     unless_it_failed,
 )
 
@@ -103,8 +104,8 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         Public list of labels, for disparities. None takes the estimator's own list.
     target_bounds : pair of float, default=None
         Public range of a regression target; errors are computed after clipping to it.
-        None takes the estimator's own, or, if the score needs it, that of the data,
-        with a warning.
+        Candidates without one are told it. None takes the estimator's own, or, if the
+        score needs it, that of the data, with a warning.
     neighboring : {"replace_one", "add_remove"}, default="replace_one"
         Which tables count as neighbours. The estimator must name the same.
     sensitive_features : str, int, list of these, or callable, default=None
@@ -160,8 +161,9 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
 
     def _candidates_to_check(self) -> list:
         """Candidates for checks before the fit, which may draw others."""
-        grid = self._candidates(noise_source(0))
-        return [candidates.made(self.estimator, params) for params in grid]
+        grid, public = self._candidates(noise_source(0)), public_facts(self)
+        made = (candidates.made(self.estimator, params) for params in grid)
+        return [candidates.told(one, public) for one in made]
 
     def _check_arguments(self) -> None:
         super()._check_arguments()

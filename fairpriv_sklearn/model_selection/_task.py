@@ -12,6 +12,7 @@ from .._door.estimator import (
     check_given,
     encode_labels,
     public_target_range,
+    read_target_range,
     refuse_cells,
 )
 from .._door.groups import NEEDED, code_groups
@@ -43,7 +44,7 @@ class Task:
     statistic : Statistic
     neighboring : str
     public : dict
-        Lists of groups and classes for the candidates that have none.
+        What candidates are told that were not: see `public_facts`.
     assumptions : tuple of str
     """
 
@@ -154,6 +155,13 @@ def default_scoring(estimator) -> str:
     )
 
 
+def public_facts(owner) -> dict:
+    """The lists and the range that candidates without their own are told."""
+    bounds = owner.target_bounds
+    bounds = None if bounds is None else read_target_range(bounds)
+    return {"groups": owner.groups, "classes": owner.classes, "target_bounds": bounds}
+
+
 def make_task(owner, estimator, X, y, sensitive_features, scorings: Iterable) -> Task:
     """Check a table against its public facts.
 
@@ -166,7 +174,7 @@ def make_task(owner, estimator, X, y, sensitive_features, scorings: Iterable) ->
     X, y, sensitive_features : array-like
     scorings : iterable of str, BoundedScore or ConstrainedScore
     """
-    scorings = list(scorings)
+    scorings, public = list(scorings), public_facts(owner)
     check_columns(X, y, sensitive_features)
     check_given(owner, y)
     if is_regressor(estimator):
@@ -189,7 +197,7 @@ def make_task(owner, estimator, X, y, sensitive_features, scorings: Iterable) ->
     bounds, about_bounds = None, None
     if any(needs_target_bounds(scoring) for scoring in scorings):
         given = candidates.public_argument(
-            estimator, "target_bounds", owner.target_bounds
+            estimator, "target_bounds", public["target_bounds"]
         )
         low, high, about_bounds = public_target_range(given, y)
         bounds = low, high
@@ -205,7 +213,7 @@ def make_task(owner, estimator, X, y, sensitive_features, scorings: Iterable) ->
         codes,
         statistic,
         owner.neighboring,
-        {"groups": owner.groups, "classes": owner.classes},
+        public,
         tuple(filter(None, facts)),
         is_classifier(estimator),
     )

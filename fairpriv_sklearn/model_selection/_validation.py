@@ -218,7 +218,8 @@ def dp_cross_validate(
         Public list of labels, for disparities. None takes the estimator's own list.
     target_bounds : pair of float, default=None
         Public range of a regression target; errors are computed after clipping to it.
-        None takes the estimator's own, or that of the data, with a warning.
+        An estimator without one is told it. None takes the estimator's own, or that of
+        the data, with a warning.
     neighboring : {"replace_one", "add_remove"}, default="replace_one"
         Which tables count as neighbours.
     confidence_level : float, default=0.95

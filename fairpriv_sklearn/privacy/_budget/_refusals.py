@@ -38,6 +38,7 @@ from ..._shared.domain import (
 )
 from ..._shared.guarded import WrappedEstimatorError, fit_to_made_up, fit_wrapped
 from ..._shared.sklearn import alias_of, asks_for, gives_frames, routing_enabled
+from .._facts import leaks_foreseen
 from .._ledger import PrivacyLedger
 from ._costs import (
     is_encoder,
@@ -128,7 +129,8 @@ def refuse_mistakes(pipeline, X, y, params) -> None:
     refuse_widths(pipeline, n_columns if isinstance(n_columns, Integral) else None)
     refuse_without_room(_with_room_to_learn(pipeline, n_records))
     if not in_parts:
-        rehearse(pipeline, y)
+        with leaks_foreseen():
+            rehearse(pipeline, y)
     elif len(steps) > 1 and hasattr(type(last), "_refuse_parts"):
         last._refuse_parts(X, y, of_last)
 
