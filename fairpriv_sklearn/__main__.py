@@ -210,7 +210,16 @@ def add_reading(parser) -> None:
 def parse(argv=None) -> argparse.Namespace:
     """Parse and check the arguments."""
     rules = parser()
-    args = rules.parse_args(argv)
+    args, others = rules.parse_known_args(argv)
+    if words := [one for one in others if not one.startswith("-")]:
+        rules.error(
+            "one table is read, and it is named first, as in people.csv --target pay "
+            f"--sensitive sex: not {args.data!r} and {words[0]!r}; commands are "
+            "predict and synthesize, and models are audited by python -m "
+            "fairpriv_sklearn.audit"
+        )
+    if others:
+        rules.error(f"unrecognized arguments: {' '.join(others)}")
     # A code book may name the target and the groups; `load_table` asks for the rest.
     if args.data and not (args.write_codebook or args.codebook):
         if not (args.target and args.sensitive):
@@ -403,7 +412,7 @@ def write_codebook(args) -> int:
     """Write names and declared kinds of the columns for a person to fill in."""
 
     from fairpriv_sklearn._cli.columns import read_named
-    from fairpriv_sklearn.preprocessing import Codebook, Column, with_role
+    from fairpriv_sklearn.preprocessing import KINDS, Codebook, Column, with_role
 
     path = new_file(args.write_codebook, args.force)
     refuse_same([path], [args.data])
@@ -419,7 +428,9 @@ def write_codebook(args) -> int:
     written(path, codebook.to_json().encode("utf-8"))
     print(
         f"Written: {path}. Fill in kinds, ranges and categories from the "
-        "questionnaire, not from the data; then pass it by --codebook."
+        "questionnaire, not from the data; then pass it by --codebook. In place of "
+        f"null a column has one of the kinds {', '.join(KINDS)}, or a line is as short "
+        'as in {"age": [17, 90], "smoker": ["no", "yes"], "name": "left out"}.'
     )
     if any(column.kind for column in raw.declared.values()):
         print(

@@ -851,6 +851,7 @@ def test_exit_codes(factory, code, capsys):
         assert json.loads(printed.out)["violated"] == bool(code)
     else:
         assert "could not run" in printed.err
+        assert ("takes a table" in printed.err) == (":" not in factory)
 
 
 @pytest.mark.parametrize("code", [0, 1, None])

@@ -334,6 +334,21 @@ def test_rows_and_groups_are_drawn_within_their_cells():
     assert 0.15 < shares.min() and shares.max() < 0.55
 
 
+def test_a_small_group_does_not_hide_that_large_ones_differ():
+    """Of 12 rows chance makes a gap of .3: one of .2 of others was called chance."""
+    from fairpriv_sklearn.metrics import ks_parity_difference as gap
+
+    rng = np.random.default_rng(0)
+    labels = np.repeat(["f", "m", "all others"], [500, 500, 12])
+    measures = Measures("", "", lambda y, p: np.mean(np.abs(y - p)), "", "", gap)
+    for apart, seen in ((0.5, True), (0.0, False)):
+        y_pred = rng.normal(size=1012) + apart * (labels == "m")
+        y_pred[-12:] = np.linspace(-1.5, 1.5, 12) + apart / 2
+        told = Result.measured(measures, y_pred, labels, 0, "", y_pred)
+        assert told.gap < told.gap_by_chance + 2 * told.gap_se
+        assert told.gap_is_seen == seen
+
+
 @pytest.mark.parametrize("within", [False, True])
 def test_chance_within_classes_knows_of_rare_ones(within):
     """A group with 3 rows of a class: its rate there is of thirds, by chance too."""
@@ -571,6 +586,8 @@ def test_groups_and_classes_have_noise_of_their_own(tmp_path, n_columns):
     assert not [fact for fact in told["conditional_on"] if "of sex" in fact]
     assert {"the groups of sex", "the classes of pay"} <= set(told["learnt"])
     assert told["models"][-1]["epsilon"] <= 1.0
+    card = (tmp_path / "out" / "card.md").read_text()
+    assert "whether the groups ['f', 'm'] and those of no listed group differ" in card
 
 
 def test_small_groups_are_named_as_others(people, tmp_path, capsys):
@@ -587,6 +604,8 @@ def test_a_wrong_argument_gets_one_line(capsys):
     for arguments, says in (
         (["people.csv", "--task", "guess"], "invalid choice: 'guess'"),
         (["predict", "model.skops"], "required: DATA"),
+        (["audit", "people.csv"], "not 'audit' and 'people.csv'; commands are predict"),
+        (["people.csv", "--verbose"], "unrecognized arguments: --verbose"),
         (["synthesize", "people.csv", "--rows", "few"], "invalid int value: 'few'"),
     ):
         with pytest.raises(SystemExit):
@@ -1614,7 +1633,9 @@ def test_codebook_to_fill_in(staff, tmp_path, capsys):
     template = json.loads(book.read_text())
     assert template["salary"] == {"kind": None, "role": "target"}
     assert list(template) == "age town joined sex race salary hired".split()
-    assert "types of the file" not in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "types of the file" not in said
+    assert "one of the kinds number, category, flag, date, left out," in said
     # nothing of the cells shows, and nothing is overwritten
     assert "north" not in book.read_text()
     assert main([*arguments, "--sensitive", "sex"]) == 2
@@ -1790,6 +1811,13 @@ def test_fairness_costs_accuracy_only_where_it_is_seen(note, more, said):
     one.model.repair_notes_ = ["groups ['f', 'all others'] differ", "['all others']"]
     assert study.after_fitting(one)[0] == "groups ['f'] differ"
     assert not any("all others" in w for w in study.after_fitting(one))
+    one.group_sizes = {"f": (400, 400), "all others": (300, 300)}
+    named = "['f', 'all others']", "['all others']"
+    one.model.repair_notes_ = [f"the groups {groups} differ" for groups in named]
+    assert study.after_fitting(one)[:2] == [
+        "the groups ['f'] and those of no listed group differ",
+        "those of no listed group differ",
+    ]
 
 
 def test_a_plain_model_that_errs_more_is_no_sign_that_privacy_is_free(tmp_path, capsys):
@@ -2079,10 +2107,15 @@ def test_a_column_of_another_sheet_is_missing(tmp_path, capsys):
     with pd.ExcelWriter(path) as book:
         pd.DataFrame({"note": ["a"]}).to_excel(book, sheet_name="about", index=False)
         pd.DataFrame({"wage": [1], "sex": ["f"]}).to_excel(book, sheet_name="people")
+        pd.DataFrame({"code": [1]}).to_excel(book, sheet_name="more")
     assert run(tmp_path, str(path), "--target", "wage", "--sensitive", "sex") == 2
     said = capsys.readouterr().err
     assert "no column 'wage'" in said
-    assert "'about' was read (--sheet names another)" in " ".join(said.split())
+    said = " ".join(said.split())
+    assert (
+        "Left out: the other sheets, 'people', 'more': 'about' was read (--sheet names "
+        "another)." in said
+    )
 
 
 def test_malformed_inputs_get_a_result_or_one_sentence(tmp_path):

@@ -17,7 +17,7 @@ import fairpriv_sklearn
 from .._wall import markdown_line, markdown_table, privacy_report, round_up
 from ..inspection import families, picture_text, printable
 from ..preprocessing import InputError
-from .study import Result, Study, told_apart
+from .study import Result, Study, in_words, told_apart
 from .words import new_file, number, wrap, written_together
 
 CARD = "card.md"
@@ -99,7 +99,10 @@ def card_of(study: Study):
         steps.insert(0, ("lists", study.learnt.lists))
     report = privacy_report(Pipeline(steps))
     stated = replace(study.guarantee, proofs=report.guarantee.proofs)
-    report = replace(report, guarantee=stated)
+    steps = tuple(
+        replace(step, notes=tuple(map(in_words, step.notes))) for step in report.steps
+    )
+    report = replace(report, guarantee=stated, steps=steps)
     context = {
         "name": f"Private and fair {study.table.task} of {study.table.target}",
         "description": f"Groups: {study.table.sensitive_name}. Made by the command "

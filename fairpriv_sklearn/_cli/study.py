@@ -56,12 +56,12 @@ class Result:
     gap_se: float
     gap_by_chance: float  # in the mean, if the same predictions fell on anybody
     n_predicted: int = 0  # different predictions on the test rows
+    gap_is_seen: bool = False  # whether the test rows tell a gap from that of chance
     guarantee: PrivacyGuarantee | None = None
 
     @classmethod
     def measured(cls, measures, y, labels, seed, name, y_pred) -> Result:
         rng = np.random.default_rng(seed)
-        told = np.isin(labels.astype(str), told_apart(labels))
         groups = np.unique(labels.astype(str), return_inverse=True)[1]
         strata = np.zeros(len(y), dtype=int)
         if y.dtype.kind != "f":
@@ -78,28 +78,35 @@ class Result:
             except ValueError:  # one group, or no class that two of them have
                 return math.nan
 
-        errors, gaps = [], []
+        errors = []
         for _ in range(N_RESAMPLES):
             rows = _resampled(np.zeros_like(groups), rng)
             errors.append(measures.error(y[rows], y_pred[rows]))
-            # No group, and no class of it that is compared, is lost on the way.
-            rows = _resampled(groups * (strata.max() + 1) + strata, rng)
-            rows = rows[told[rows]]
-            gaps.append(gap(rows, groups[rows]))
-        by_chance = [
-            gap(told, _shuffled(groups[told], strata[told], rng))
-            for _ in range(N_SHUFFLES)
-        ]
+
+        def gaps(among):
+            """The gap among some groups, its standard error, and that of chance."""
+            told = np.isin(labels.astype(str), among)
+            drawn = []
+            for _ in range(N_RESAMPLES):
+                # No group, and no class of it that is compared, is lost on the way.
+                rows = _resampled(groups * (strata.max() + 1) + strata, rng)
+                rows = rows[told[rows]]
+                drawn.append(gap(rows, groups[rows]))
+            by_chance = [
+                gap(told, _shuffled(groups[told], strata[told], rng))
+                for _ in range(N_SHUFFLES)
+            ]
+            return gap(told, groups[told]), np.std(drawn), np.mean(by_chance)
+
+        counted, large = (told_apart(labels, n) for n in (FEW_TEST, ROUGH_TEST))
+        told = gaps(counted)
+        # The chance of a small group hides what the others tell.
+        both = [told] if large == counted else [told, gaps(large)]
+        is_seen = any(one >= chance + 2 * se for one, se, chance in both)
         return cls(
             name, float(measures.error(y, y_pred)), float(np.std(errors)),
-            gap(told, groups[told]), float(np.std(gaps)), float(np.mean(by_chance)),
-            n_predicted,
+            *map(float, told), n_predicted, is_seen,
         )  # fmt: skip
-
-    @property
-    def gap_is_seen(self) -> bool:
-        """Whether the test rows tell the gap from that of chance."""
-        return self.gap >= self.gap_by_chance + 2 * self.gap_se
 
     @property
     def epsilon(self) -> float:
@@ -161,11 +168,11 @@ class Study:
         return self.results[-1].guarantee
 
 
-def told_apart(labels) -> list[str]:
+def told_apart(labels, at_least=FEW_TEST) -> list[str]:
     """Groups of enough test rows for the gaps; all, if fewer than two have them."""
     groups, sizes = np.unique(labels.astype(str), return_counts=True)
-    enough = groups[sizes >= FEW_TEST].tolist()
-    return enough if len(enough) > 1 else groups.tolist()
+    enough = (groups[sizes >= least].tolist() for least in (at_least, FEW_TEST))
+    return next((names for names in enough if len(names) > 1), groups.tolist())
 
 
 def _resampled(cells, rng) -> np.ndarray:
@@ -418,6 +425,13 @@ def _spellings_note(what: str, labels) -> list[str]:
     ]
 
 
+def in_words(note: str) -> str:
+    """A note of a repair, with words for the group of those in no other one."""
+    they = "those of no listed group"
+    note = note.replace(f"the groups {[OTHER_GROUP]}", they)
+    return note.replace(f", {OTHER_GROUP!r}]", f"] and {they}")
+
+
 def _too_few_to_learn(fair, n_rows: int) -> int:
     """How many rows the model inside a repair has, if features tell it nothing, or 0.
 
@@ -441,13 +455,15 @@ def _error(result: Result) -> str:
 def after_fitting(study: Study) -> list[str]:
     """Plain sentences about results that are not what was hoped for."""
     plain, private, fair = study.results
-    # That the group of those in no other one has next to nobody is as it should be.
     notes = study.model.repair_notes_
-    said = [
-        note.replace(f", {OTHER_GROUP!r}]", "]")
-        for note in notes
-        if str([OTHER_GROUP]) not in note
-    ]
+    if OTHER_GROUP in study.group_sizes:
+        said = list(map(in_words, notes))
+    else:  # it has nobody, as it should be
+        said = [
+            note.replace(f", {OTHER_GROUP!r}]", "]")
+            for note in notes
+            if str([OTHER_GROUP]) not in note
+        ]
     stood_back = any("stood back" in note for note in notes)
     name = study.measures.error_name
     if study.share_clipped >= 0.001:

@@ -186,9 +186,10 @@ def check_names(args, raw: Raw, codebook) -> list[str]:
         if name not in raw.columns:
             shown = ", ".join(list(raw.columns)[:30])
             more = ", ..." if len(raw.columns) > 30 else ""
-            said = [*raw.remarks, *raw.left_out]
-            way_out = "--encoding", "--sheet"
-            also = [f" Also: {one}." for one in said if any(w in one for w in way_out)]
+            said = [*raw.remarks, *(f"left out: {one}" for one in raw.left_out)]
+            ways_out = "--encoding", "--sheet"
+            said = [one for one in said if any(way in one for way in ways_out)]
+            also = [f" {one[0].upper()}{one[1:]}." for one in said]
             raise InputError(
                 f"The file has no column {name!r}; its columns are {shown}{more}."
                 + "".join(also)

@@ -89,7 +89,10 @@ def _show(report: str) -> None:
 def _audited(options) -> dict:
     module, _, name = options.factory.partition(":")
     if not name:
-        raise ValueError(f"factory must be module:function, got {options.factory!r}.")
+        raise ValueError(
+            f"factory must be module:function, got {options.factory!r}: an audit is of "
+            "a model, and python -m fairpriv_sklearn takes a table."
+        )
     sys.path.insert(0, os.getcwd())
     made = getattr(importlib.import_module(module), name)()
     audited = dict(made) if isinstance(made, dict) else {"estimator": made}

@@ -1,7 +1,14 @@
 """What is public about a table, and tables turned into bounded numbers."""
 
 from ._cells import MISSING, Cells, TableReader, as_table, key_of
-from ._codebook import Codebook, Column, category_key, declared_of, with_role
+from ._codebook import (
+    KINDS,
+    Codebook,
+    Column,
+    category_key,
+    declared_of,
+    with_role,
+)
 from ._counting import (
     ColumnCounts,
     Counted,

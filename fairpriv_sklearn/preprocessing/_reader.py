@@ -467,7 +467,10 @@ def _excel(data: bytes, name: str, sheet) -> Raw:
         ) from None
     used = list(frames)[-1]
     if len(sheets) > 1 and sheet is None:
-        left_out.append(f"the other sheets: {used!r} was read (--sheet names another)")
+        others = ", ".join(repr(one) for one in sheets if one != used)
+        left_out.append(
+            f"the other sheets, {others}: {used!r} was read (--sheet names another)"
+        )
     rows = frames[used].to_numpy(dtype=object).tolist()
     rows = [[None if _empty(cell) else cell for cell in row] for row in rows]
     rows = [row for row in rows if any(cell is not None for cell in row)]
