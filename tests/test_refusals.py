@@ -27,7 +27,10 @@ from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import (
     BaggingClassifier,
+    ExtraTreesClassifier,
     HistGradientBoostingClassifier,
+    RandomForestClassifier,
+    RandomForestRegressor,
     StackingClassifier,
     VotingClassifier,
     VotingRegressor,
@@ -1267,6 +1270,60 @@ def test_arguments_that_do_not_go_together_are_refused_at_no_cost(model):
     assert ledger.spends() == []
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("listed", [True, False])
+@pytest.mark.parametrize("repair", [decisions, numbers, None])
+def test_groups_with_labels_that_no_classifier_takes_are_numbered(repair, listed):
+    """A blind repair had spent when its model of the groups refused their labels."""
+    labels = GROUP * 1j
+    model = logistic() if repair is decisions else regression()
+    one = scores() if repair is None else repair(model, blind=True)
+    one.set_params(groups=[0, 1j] if listed else None)
+    accepted(one, X=X[:, :1], groups=labels)
+    assert one.group_estimator_.classes_.tolist() == [0, 1]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_numbers_between_integers_are_no_labels_of_scikit_learn():
+    """They are those of groups to ours; another model had spent when it said no."""
+    tree, halves = DecisionTreeClassifier(max_depth=1), GROUP + 0.5
+    repair = numbers(regression(), blind=True).set_params(groups=[0.5, 1.5])
+    accepted(clone(repair), groups=halves)
+    accepted(numbers(regression(), blind=True, group_estimator=tree))
+    ledger = PrivacyLedger(50.0, 1e-3)
+    repair.set_params(ledger=ledger, group_estimator=make_pipeline(tree))
+    with pytest.raises(ValueError, match="Unknown label type: continuous"):
+        repair.fit(X, Y, sensitive_features=halves)
+    repair = decisions(tree, ledger=ledger).set_params(classes=[0.5, 1.5])
+    with pytest.raises(ValueError, match="Unknown label type: continuous"):
+        repair.fit(X, Y + 0.5, sensitive_features=GROUP)
+    assert ledger.spends() == []
+
+
+@pytest.mark.parametrize(
+    "forest",
+    [
+        RandomForestClassifier(n_estimators=1, bootstrap=False, oob_score=True),
+        ExtraTreesClassifier(n_estimators=1, max_samples=5),
+        RandomForestRegressor(n_estimators=1, bootstrap=False, max_samples=0.5),
+    ],
+)
+def test_samples_that_no_forest_draws_are_refused_at_no_cost(forest):
+    """A repair, or an encoder, had spent when it said so."""
+    with pytest.raises(ValueError, match="bootstrap=(False|True)"):
+        forest.fit(X, Y)
+    repair = decisions if is_classifier(forest) else numbers
+    refused(repair(forest), "neither oob_score nor max_samples")
+    ledger = PrivacyLedger(50.0, 1e-3)
+    with pytest.raises(ValueError, match="neither oob_score nor max_samples"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PrivacyLeakWarning)
+            encoded(forest, ledger).fit(X, Y)
+    assert ledger.spends() == []
+    accepted(repair(clone(forest).set_params(bootstrap=True)))
+    accepted(repair(clone(forest).set_params(oob_score=False, max_samples=None)))
+
+
 def test_models_that_made_up_rows_do_not_fit_are_left_to_say_what_they_take():
     few = {"early_stopping": True, "validation_fraction": 0.001}
     several = [
@@ -2063,6 +2120,10 @@ def chooses(chosen, what="passthrough"):
     return ColumnTransformer([("chosen", what, chosen)], remainder="passthrough")
 
 
+def union(*steps):
+    return FeatureUnion([(f"step{i}", step) for i, step in enumerate(steps)])
+
+
 ENCODED, FRAMES = DPTableEncoder(), {"transform": "pandas"}
 NAMED = DPTableEncoder().set_output(**FRAMES)
 
@@ -2087,6 +2148,16 @@ NAMED = DPTableEncoder().set_output(**FRAMES)
         ([ENCODED, Framing(), chooses(["c"])], False),
         ([FramingEncoder(), chooses(["c"])], False),
         ([NAMED, chooses(["x0_rank0"])], False),
+        ([make_pipeline("passthrough", ENCODED), chooses(["x0"])], True),
+        ([make_pipeline(ENCODED, Framing()), chooses(["c"])], False),
+        ([ENCODED, union(chooses(["x0"]))], True),
+        ([ENCODED, chooses([0], chooses(["x0"]))], True),
+        ([ENCODED, union(make_pipeline(StandardScaler(), chooses(["x0"])))], True),
+        ([ENCODED, union(make_pipeline(Framing(), chooses(["c"])))], False),
+        ([ENCODED, chooses([0], make_pipeline(Framing(), chooses(["c"])))], False),
+        ([NAMED, union(StandardScaler()), chooses(["x0_rank0"])], True),
+        ([NAMED, chooses([0]), chooses(["x0_rank0"])], True),
+        ([NAMED, union(chooses(["x0_rank0"]))], False),
     ],
 )
 def test_columns_without_names_are_not_chosen_by_name(steps, is_refused, around):
@@ -2095,7 +2166,9 @@ def test_columns_without_names_are_not_chosen_by_name(steps, is_refused, around)
     ledger, last, about = PrivacyLedger(50.0, 1e-3), LogisticRegression(), {}
     steps = [step if isinstance(step, str) else clone(step) for step in steps]
     encoder, *behind = steps
-    encoder.set_params(ledger=ledger, epsilon=5.0)
+    for one in encoder if isinstance(encoder, Pipeline) else [encoder]:
+        if isinstance(one, DPTableEncoder):
+            one.set_params(ledger=ledger, epsilon=5.0)
     if around == "pipeline":
         behind = [make_pipeline(*behind)]
     elif around == "repair":

@@ -485,7 +485,7 @@ def group_labels(meta) -> np.ndarray:
 
 def labels_of(groups: np.ndarray) -> np.ndarray:
     """The same of an array of them."""
-    return np.arange(len(groups)) if groups.dtype == object else groups
+    return np.arange(len(groups)) if groups.dtype.kind in "Oc" else groups
 
 
 # Of a default model of the groups, where no part of the repair has a delta.

@@ -20,7 +20,7 @@ from sklearn.base import (
 from sklearn.compose import ColumnTransformer
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import FixedThresholdClassifier
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import check_array, get_tags
 from sklearn.utils.multiclass import check_classification_targets
@@ -211,12 +211,14 @@ def _refuse_target(model, X, y) -> None:
 
 
 def refuse_together(model, n_labels: int = 2) -> None:
-    """Refuse arguments of a linear model of scikit-learn that do not go together.
+    """Refuse arguments of a model of scikit-learn that do not go together.
 
-    Such as a penalty that its solver does not take, or more labels, which only a fit
-    finds out: here one to rows that are made up. What depends on how many rows and
-    columns there are is not known before.
+    Such as a penalty that the solver of a linear one does not take, or more labels,
+    which only a fit finds out: here one to rows that are made up. What depends on how
+    many rows and columns there are is not known before.
     """
+    if type(model).__module__ == "sklearn.ensemble._forest":
+        _refuse_samples(model)
     if not re.match(r"sklearn\.(linear_model|svm)\.", type(model).__module__):
         return  # "passthrough" has no parameters
     params = model.get_params()
@@ -240,6 +242,15 @@ def refuse_together(model, n_labels: int = 2) -> None:
     raise ValueError(f"{type(model).__name__}: {said}")
 
 
+def _refuse_samples(forest) -> None:
+    is_asked = forest.oob_score or forest.max_samples is not None
+    if is_asked and not forest.bootstrap:
+        raise ValueError(
+            f"{type(forest).__name__} with bootstrap=False draws no samples: it takes "
+            "neither oob_score nor max_samples."
+        )
+
+
 # What hands a target, or something made of it, on to models that it fits once each.
 _HAND_ON = """FixedThresholdClassifier TransformedTargetRegressor VotingClassifier
     VotingRegressor""".split()
@@ -253,8 +264,12 @@ def rehearse(estimator, y) -> None:
     """
     estimator = _last_of(estimator)
     kind = type(estimator)
-    is_known = kind.__module__.startswith("sklearn.") and kind.__name__ in _HAND_ON
-    if is_known and private_steps(estimator):
+    theirs = kind.__module__.startswith("sklearn.") and kind is not FrozenEstimator
+    if theirs and is_classifier(estimator):
+        labels = np.asarray(y)
+        with domain("y"):
+            check_classification_targets(labels)  # numbers between integers are none
+    if theirs and kind.__name__ in _HAND_ON and private_steps(estimator):
         models = {
             name: _StandIn(model)
             for name, model in estimator.get_params().items()
@@ -299,6 +314,9 @@ class _StandIn(BaseEstimator):
         return get_tags(self.model)
 
 
+_SIDE_BY_SIDE = (FeatureUnion, ColumnTransformer)
+
+
 def refuse_widths(estimator, n_columns: int | None, *, learnt=False) -> None:
     """Refuse bounds that are not for the columns which a step will be handed.
 
@@ -316,6 +334,12 @@ def refuse_widths(estimator, n_columns: int | None, *, learnt=False) -> None:
     if not isinstance(estimator, Pipeline):
         if learnt == "array" and type(estimator) is ColumnTransformer:
             _refuse_names(estimator)
+        if learnt and isinstance(estimator, _SIDE_BY_SIDE):
+            is_union = isinstance(estimator, FeatureUnion)
+            kept = "transformer_list" if is_union else "transformers"
+            for _, one, *_ in getattr(estimator, kept):
+                if isinstance(one, (Pipeline, *_SIDE_BY_SIDE)):
+                    refuse_widths(one, None, learnt=learnt)
         if learnt and isinstance(estimator, FrozenEstimator) and _predicts(estimator):
             name = type(estimator.estimator).__name__
             raise ValueError(
@@ -328,14 +352,24 @@ def refuse_widths(estimator, n_columns: int | None, *, learnt=False) -> None:
         return
     for _, step in estimator.steps:
         refuse_widths(step, n_columns, learnt=learnt)
-        if not hasattr(step, "fit"):
-            continue
-        is_fitted = isinstance(step, FrozenEstimator)  # its columns are known
-        learns = is_encoder(step) and not (is_fitted or step._needs_nothing())
-        if learns or learnt:
-            learnt = "array" if _gives_array(step, learnt) else "frame"
-        if not isinstance(step, OneToOneFeatureMixin):
+        learnt = _learnt_behind(step, learnt)
+        if hasattr(step, "fit") and not isinstance(step, OneToOneFeatureMixin):
             n_columns = None
+
+
+def _learnt_behind(step, handed):
+    """`learnt` of what a step hands on."""
+    if isinstance(step, Pipeline):
+        for _, one in step.steps:
+            handed = _learnt_behind(one, handed)
+        return handed
+    if not hasattr(step, "fit"):
+        return handed
+    is_fitted = isinstance(step, FrozenEstimator)  # its columns are known
+    learns = is_encoder(step) and not (is_fitted or step._needs_nothing())
+    if not (learns or handed):
+        return False
+    return "array" if _gives_array(step, handed) else "frame"
 
 
 def _gives_array(step, handed) -> bool:
@@ -344,6 +378,8 @@ def _gives_array(step, handed) -> bool:
         return False
     if is_encoder(step):
         return step._gives_codes
+    if type(step) in _SIDE_BY_SIDE:
+        return True
     theirs = type(step).__module__.startswith("sklearn.")
     other = isinstance(step, Pipeline | FrozenEstimator | FunctionTransformer)
     return handed == "array" and theirs and not other
