@@ -4541,6 +4541,80 @@ MUTANTS = [
         "return self._is_raw(X)",
         "a generator of numbers learns a frame as a raw table",
     ),
+    (
+        "h1488",
+        "privacy/_budget/_refusals.py",
+        """        _refuse_samples(model)
+""",
+        """        pass
+""",
+        "a repair spends before a forest says that it draws no samples",
+    ),
+    (
+        "h1489",
+        "privacy/_budget/_refusals.py",
+        "isinstance(one, (Pipeline, *_SIDE_BY_SIDE))",
+        "isinstance(one, Pipeline)",
+        "columns that are named inside a union, of an array, are found out after the spend",
+    ),
+    (
+        "h1490",
+        "privacy/_budget/_refusals.py",
+        """    if type(step) in _SIDE_BY_SIDE:
+        return True
+""",
+        "",
+        "tables that were put side by side are thought to keep their names",
+    ),
+    (
+        "h1491",
+        "privacy/_budget/_refusals.py",
+        "            handed = _learnt_behind(one, handed)",
+        "            _learnt_behind(one, handed)",
+        "an encoder in a pipeline inside is overlooked",
+    ),
+    (
+        "h1492",
+        "postprocessing/_repair.py",
+        'groups.dtype.kind in "Oc"',
+        'groups.dtype.kind in "O"',
+        "a blind repair spends before its model of the groups refuses their labels",
+    ),
+    (
+        "h1493",
+        "privacy/_budget/_refusals.py",
+        "            check_classification_targets(labels)",
+        "            pass",
+        "a repair spends before a model refuses numbers for labels",
+    ),
+    (
+        "h1494",
+        "_door/estimator.py",
+        "super().__setstate__({**self._defaults(), **state})",
+        "super().__setstate__(state)",
+        "what was pickled before an argument was there cannot be asked for it",
+    ),
+    (
+        "h1495",
+        "preprocessing/_table_encoder.py",
+        "    _n_leading = 0  # of one",
+        "    _none = 0  # of one",
+        "an encoder that was pickled before columns were multiplied encodes nothing",
+    ),
+    (
+        "h1496",
+        "linear_model/_wasserstein_logistic.py",
+        "if is_part and strata.rate == 1 and self.epsilon < np.inf:",
+        "if strata.rate == 1 and self.epsilon < np.inf:",
+        "batches of everybody are said to be of a small group",
+    ),
+    (
+        "h1497",
+        "linear_model/_wasserstein_logistic.py",
+        "if is_part and strata.rate == 1 and self.epsilon < np.inf:",
+        "if False:",
+        "nobody is told that a group is in every batch whole",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

@@ -302,6 +302,24 @@ def test_pickle_and_clone(entry):
 
 
 @every_entry
+def test_what_was_pickled_before_an_argument_was_there_has_its_default(entry):
+    X, y = table(entry)
+    estimator = fit(entry, entry.make(random_state=0, **entry.public), X, y)
+    known = inspect.signature(type(estimator)).parameters.values()
+    given = estimator.get_params(deep=False)
+    kept = [k for k in known if given[k.name] is k.default]
+    pickled = type(estimator).__new__(type(estimator))
+    state = {**estimator.__getstate__()}
+    for argument in kept:
+        del state[argument.name]
+    pickled.__setstate__(state)
+    assert len(kept) > 3 and pickled.get_params(deep=False) == given
+    if entry.task != "generate":
+        assert_array_equal(outputs(entry, pickled, X), outputs(entry, estimator, X))
+    assert repr(clone(pickled)) == repr(clone(estimator))
+
+
+@every_entry
 def test_skops(entry):
     skops = pytest.importorskip("skops.io")
     X, y = table(entry)

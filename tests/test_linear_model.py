@@ -518,8 +518,26 @@ def test_minibatches_of_small_and_empty_groups():
         model = fair(
             groups=[0, 1, 2], group_sizes_public=True, batch_size=batch_size, max_iter=4
         )
-        model.fit(X, y, sensitive_features=groups)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.fit(X, y, sensitive_features=groups)
         assert np.isfinite(model.coef_).all()
+        assert [str(w.message)[:30] for w in caught] == (
+            ["Batches hold all records of a "] if batch_size < 60 else []
+        )
+
+
+def test_a_group_that_no_draw_hides_is_told_before_the_spend():
+    X, y, _ = table(n=60)
+    ledger, given = PrivacyLedger(9.0, 1e-3), {"group_sizes_public": True}
+    model = fair(groups=[0, 1], batch_size=30, max_iter=4, ledger=ledger, **given)
+    # The suite makes errors of warnings.
+    with pytest.raises(UserWarning, match="hold all records of a group"):
+        model.fit(X, y, sensitive_features=np.arange(60) == 0)
+    assert ledger.spends() == []
+    model.fit(X, y, sensitive_features=np.arange(60) < 2)
+    model.set_params(epsilon=np.inf, ledger=None)
+    model.fit(X, y, sensitive_features=np.arange(60) == 0)
 
 
 @pytest.mark.parametrize(

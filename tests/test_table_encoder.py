@@ -1421,6 +1421,18 @@ def test_what_means_missing_is_a_cell_however_it_is_written(written):
     assert drawn.isna().mean() == pytest.approx(0.3, abs=0.03) and drawn.min() > 0.0
 
 
+def test_what_was_pickled_before_columns_were_multiplied():
+    X = frame()
+    encoder = DPTableEncoder(random_state=0).fit(X)
+    state = encoder.__getstate__()
+    before = {k: v for k, v in state.items() if k not in ("interactions", "_n_leading")}
+    assert len(before) == len(state) - 2
+    pickled = DPTableEncoder.__new__(DPTableEncoder)
+    pickled.__setstate__(before)
+    assert_array_equal(pickled.transform(X), encoder.transform(X))
+    assert_array_equal(clone(pickled).fit(X).transform(X), encoder.transform(X))
+
+
 def test_frames_and_pickles():
     polars = pytest.importorskip("polars")
     X = frame()

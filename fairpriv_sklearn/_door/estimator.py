@@ -226,6 +226,16 @@ class DPEstimator(DocumentationLink, BaseEstimator):
         is_argument = not name.startswith("_") and not name.endswith("_")
         super().__setattr__(name, as_python(value) if is_argument else value)
 
+    def __setstate__(self, state):
+        # What was pickled before an argument was there gets its default.
+        super().__setstate__({**self._defaults(), **state})
+
+    @classmethod
+    @cache
+    def _defaults(cls) -> dict:
+        known = inspect.signature(cls.__init__).parameters.values()
+        return {k.name: k.default for k in known if k.default is not k.empty}
+
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
         cls.__doc__ = with_fragments(cls)

@@ -11,6 +11,7 @@ from sklearn.base import ClassifierMixin
 
 from .._door.estimator import MIN_RECORDS, DPEstimator, encode_labels, public_classes
 from .._door.groups import blind_X
+from .._shared.callers import warn_caller
 from .._shared.domain import same_length
 from .._shared.sklearn import Interval, StrOptions, fit_context
 from .._training._bounded import (
@@ -178,7 +179,8 @@ class DPWassersteinLogisticRegression(
         last one alone.
     batch_size : int, default=None
         None uses all records in every step, which has the least noise. A number draws
-        about so many, without replacement inside each group; for large tables. Needs
+        about so many, without replacement inside each group; for large tables. One of
+        each group at least, so that the smallest decides how much noise there is. Needs
         ``group_sizes_public=True`` unless `fairness_weight` is 0.
     group_sizes_public : bool, default=False
         Whether the number of records of each group (and label, for equalized odds) is
@@ -234,7 +236,7 @@ class DPWassersteinLogisticRegression(
         If `groups` or `classes` are read from the data.
     UserWarning
         If a data frame that no encoder of ours gave comes without `bounds` and
-        `data_norm`.
+        `data_norm`. If batches hold all of a group, and of others not.
 
     See Also
     --------
@@ -739,4 +741,13 @@ class DPWassersteinLogisticRegression(
     def _batch_strata(self, rows: Rows) -> Strata:
         """The public groups from which batches are drawn."""
         stratum = rows.only("stratum").whole().stratum
-        return Strata.proportional(stratum, math.prod(self._shape), self.batch_size)
+        strata = Strata.proportional(stratum, math.prod(self._shape), self.batch_size)
+        is_part = strata.drawn.sum() < rows.n_rows
+        if is_part and strata.rate == 1 and self.epsilon < np.inf:
+            warn_caller(
+                "Batches hold all records of a group whose public size is small. "
+                "Nothing is gained by drawing then: the noise is that of max_iter "
+                "steps with all records. Join groups, or leave batch_size out.",
+                UserWarning,
+            )
+        return strata

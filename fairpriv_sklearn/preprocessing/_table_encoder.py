@@ -191,6 +191,8 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
     True
     """
 
+    _n_leading = 0  # of one that was pickled before there were `interactions`
+
     def __init__(
         self,
         codebook=None,
