@@ -97,6 +97,45 @@ def test_bound_of_gaussian_outputs_holds_of_few_runs(m):
     assert wrong <= stats.binom.isf(1e-4, n, 0.05)
 
 
+@pytest.mark.parametrize("kind", [EpsilonBound, MuBound])
+def test_a_claim_between_refuted_ones_ends_the_bound(kind):
+    # Wealth need not fall with the parameter, as the stakes of each claim are its own.
+    class Wavy(kind):
+        def _log_wealth(self, parameters):
+            kept = (abs(parameters - 0.52) < 0.01) | (parameters > 0.93)
+            return np.where(kept, 0.0, 9.0)
+
+    bound = Wavy().update(np.arange(40.0), np.arange(40.0))
+    assert 0.5 < bound.value < 0.51
+
+
+@pytest.mark.parametrize(
+    ("bound", "claim"),
+    [(EpsilonBound(delta=0.02), 0.7), (MuBound(), 0.7)],
+)
+def test_wealth_of_many_claims_is_that_of_each(bound, claim):
+    event = Event(0, 1, 0.0, (0.6, 0.15))
+    event.counts = np.array([9, 2, 30, 5])
+    bound._events = [event]
+    if isinstance(bound, MuBound):
+        epsilon = claim * stats.norm.isf(0.15) - claim**2 / 2
+        delta = gaussian_delta(claim, epsilon)
+    else:
+        epsilon, delta = claim, 0.02
+    slope = math.exp(epsilon)
+    mean = 0.6 - slope * 0.15 - delta
+    variance = 0.6 * 0.4 + slope**2 * 0.15 * 0.85
+    expected = 0.0
+    for boldness in (0.25, 0.5, 1.0):
+        stake = min(boldness * mean / (variance + mean**2), 0.9 / (slope + delta))
+        gains = [1 - stake * delta, 1 - stake * (slope + delta)]
+        gains += [1 + stake * (1 - delta), 1 + stake * (1 - slope - delta)]
+        expected += np.prod(np.power(gains, event.counts)) / 3
+    wealth = bound._log_wealth(np.array([0.1, claim, 5.0]))
+    assert wealth[1] == pytest.approx(math.log(expected), rel=1e-9)
+    assert wealth[0] > wealth[1] > wealth[2] == pytest.approx(0.0, abs=1e-12)
+
+
 def test_wealth_is_a_supermartingale_on_the_edge_of_the_claim():
     # Exact expectation over the four outcomes where P(x) = e^eps P(y) + delta.
     epsilon, delta, q = 0.7, 0.01, 0.2
@@ -106,7 +145,7 @@ def test_wealth_is_a_supermartingale_on_the_edge_of_the_claim():
     for outcome, probability in enumerate(probabilities):
         event = Event(0, 1, 0.0, (0.6, 0.15))
         event.counts = np.bincount([outcome], minlength=4)
-        expected += probability * math.exp(log_wealth([(event, epsilon, delta)]))
+        expected += probability * math.exp(log_wealth(1, [(event, epsilon, delta)])[0])
     assert expected == pytest.approx(1.0, abs=1e-12)
 
 

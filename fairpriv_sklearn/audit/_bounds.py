@@ -12,16 +12,13 @@ import math
 from typing import Self
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import ndtri, stdtrit
+from scipy.special import log_ndtr, ndtr, ndtri, stdtrit
 
 from .._shared.arguments import number, numbers
-from .._wall import gaussian_delta
 
 # Multiples of the stake that seems best, mixed with equal weights.
 _BOLDNESS = np.array([0.25, 0.5, 1.0])
 _FIRST_BATCH = 16
-_MAX_EPSILON = 50.0
 
 
 def epsilon_lower_bound(scores, other_scores, *, delta=0.0, confidence=0.95) -> float:
@@ -260,26 +257,18 @@ class _Bound:
         self.n_runs += len(batch[0])
 
     def _refuted_up_to(self):
-        # From below and without gaps: the bound is wrong only if the claim at the true
-        # parameter is refuted itself.
-        threshold = math.log(1.0 / (1.0 - self.confidence))
+        # Of a list that is fixed beforehand, from below and without gaps: the bound is
+        # wrong only if the first claim in it that is kept is refuted. Wealth need not
+        # fall with the parameter, so that nothing is said of those in between.
+        parameters = np.geomspace(1e-3, self._largest, 2000)
+        is_kept = self._log_wealth(parameters) <= -math.log(1.0 - self.confidence)
+        n_refuted = int(np.argmax(np.append(is_kept, True)))
+        return parameters[n_refuted - 1] if n_refuted else 0.0
 
-        def margin(parameter):
-            return self._log_wealth(parameter) - threshold
-
-        if margin(self._smallest) <= 0:
-            return 0.0
-        low = self._smallest
-        grid = np.append(np.arange(0.05, 6.0, 0.05), np.arange(6, 50, 0.5))
-        for high in grid[grid <= self._largest]:
-            if margin(high) <= 0:
-                return max(0.0, brentq(margin, low, high, xtol=1e-4) - 1e-4)
-            low = high
-        return low
-
-    def _log_wealth(self, parameter):
+    def _log_wealth(self, parameters):
         return log_wealth(
-            [(event, *self._line(parameter, event)) for event in self._events]
+            len(parameters),
+            [(event, *self._line(parameters, event)) for event in self._events],
         )
 
 
@@ -318,7 +307,7 @@ class EpsilonBound(_Bound):
     True
     """
 
-    _smallest, _largest = 0.0, _MAX_EPSILON
+    _largest = 50.0
 
     def __init__(self, *, delta=0.0, confidence=0.95) -> None:
         super().__init__(confidence=confidence)
@@ -361,7 +350,7 @@ class MuBound(_Bound):
     True
     """
 
-    _smallest, _largest = 1e-6, 12.0
+    _largest = 12.0
 
     def _promise(self, low, high):
         return ndtri(low) - ndtri(high)
@@ -369,8 +358,9 @@ class MuBound(_Bound):
     def _line(self, mu, event):
         # The tangent of the trade-off curve at the false-positive rate of the past.
         t = -ndtri(event.rates[1])
-        epsilon = float(np.clip(mu * t - mu**2 / 2, -30.0, 30.0))
-        return epsilon, gaussian_delta(mu, epsilon)
+        epsilon = np.clip(mu * t - mu**2 / 2, -30.0, 30.0)
+        lost = np.exp(epsilon + log_ndtr(-epsilon / mu - mu / 2))
+        return epsilon, ndtr(mu / 2 - epsilon / mu) - lost
 
 
 class Event:
@@ -433,36 +423,36 @@ def best_event(scores, other_scores, promise):
     return Event(int(first[i]), int(sign[i]), at[i], (float(p[i]), float(q[i])))
 
 
-def log_wealth(bets):
-    """Return the logarithm of the wealth against one claim.
+def log_wealth(n_claims, bets):
+    """Return the logarithm of the wealth against each of some claims.
 
     Parameters
     ----------
+    n_claims : int
     bets : list of (event, epsilon, delta)
-        An event chosen before it was counted, and the line of the claim that it is
+        An event chosen before it was counted, and the lines of the claims that it is
         held against.
 
     Returns
     -------
-    float
-        Its exponential is at least 1 / alpha with probability at most alpha if the
-        claim is kept.
+    ndarray of shape (n_claims,)
+        The exponential of each is at least 1 / alpha with probability at most alpha if
+        its claim is kept.
     """
-    totals = np.zeros(len(_BOLDNESS))
+    totals = np.zeros((len(_BOLDNESS), n_claims))
     for event, epsilon, delta in bets:
-        slope = math.exp(min(epsilon, 700.0))
+        slope = np.exp(epsilon)
         p, q = event.rates
         # What grows fastest if the rates of the past are right, never all that is there
-        mean = p - slope * q - delta
+        mean = np.maximum(p - slope * q - delta, 0.0)
         variance = p * (1 - p) + slope**2 * q * (1 - q)
-        if mean <= 0:
-            continue
-        stake = _BOLDNESS * mean / (variance + mean**2)
+        stake = np.outer(_BOLDNESS, mean / (variance + mean**2))
         stake = np.minimum(stake, 0.9 / (slope + delta))
         # x - slope y - delta for (x, y) = 00, 01, 10, 11
-        w = np.array([-delta, -slope - delta, 1 - delta, 1 - slope - delta])
-        totals += np.log1p(stake[:, None] * w) @ event.counts
-    return float(np.logaddexp.reduce(totals) - math.log(len(_BOLDNESS)))
+        w = (-delta, -slope - delta, 1 - delta, 1 - slope - delta)
+        for count, gain in zip(event.counts, w, strict=True):
+            totals += count * np.log1p(stake * gain)
+    return np.logaddexp.reduce(totals) - math.log(len(_BOLDNESS))
 
 
 def check_confidence(confidence):
