@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 
+from fairpriv_sklearn._cli import columns
 from fairpriv_sklearn._door._stream import fingerprint
-from fairpriv_sklearn.preprocessing import _cells
+from fairpriv_sklearn.preprocessing import Codebook, Raw, _cells, parse_cells
 from fairpriv_sklearn.preprocessing._cells import TableReader, _cells_of, key_of
 
 
@@ -209,3 +210,71 @@ def test_one_cell_of_another_kind_leaves_the_others_as_they_were(kind):
         for after in (mixed, joined):
             cells = TableReader.of(pd.DataFrame({"a": after.array})).cells(0)
             assert_array_equal(cells.values[:3], before.values)
+
+
+MAY_4, APRIL_5 = datetime.datetime(2020, 5, 4), datetime.datetime(2020, 4, 5)
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "decimal", "day_first"),
+    [
+        ("$1,200", 1200.0, ".", None),
+        ("1.234,50 €", 1234.5, ".", None),  # a number with the other mark only
+        ("1.234", 1.234, ".", None),
+        ("1.234", 1234.0, ",", None),
+        ("12 %", 0.12, ".", None),
+        ("(300)", -300.0, ".", None),
+        ("24k", 24000.0, ".", None),
+        ("9" * 400, "9" * 400, ".", None),  # nothing to reckon with
+        ("4/5/2020", MAY_4, ".", None),
+        ("4/5/2020", APRIL_5, ".", False),
+        ("4/14/2020", datetime.datetime(2020, 4, 14), ".", None),
+        ("4/14/2020", "4/14/2020", ".", True),
+        ("4.5.2020 10:30", datetime.datetime(2020, 5, 4, 10, 30), ".", False),
+        ("N/A", None, ".", None),
+        (" ? ", None, ".", None),
+        (" low ", " low ", ".", None),
+        ("yes", "yes", ".", None),
+        (7, 7, ".", None),
+        (None, None, ".", None),
+        (datetime.date(2020, 1, 2), datetime.date(2020, 1, 2), ".", None),
+    ],
+)
+def test_cells_are_parsed_each_by_itself(text, value, decimal, day_first):
+    """Whatever stands beside them, and in frames that name a column twice."""
+    options = {"decimal": decimal, "day_first": day_first}
+    alone = parse_cells(pd.DataFrame({"x": pd.Series([text], dtype=object)}), **options)
+    frame = pd.DataFrame([["a", text], ["13.4.2020", "5"]], columns=["x", "x"])
+    frame.index = ["one", "two"]
+    beside = parse_cells(frame, **options)
+    assert list(beside.index) == ["one", "two"] and list(beside.columns) == ["x", "x"]
+    for parsed, at in ((alone, 0), (beside, 1)):
+        assert all(kind is np.dtype(object) for kind in parsed.dtypes)
+        found = parsed.iat[0, at]
+        missing = value is None and pd.isna(found)
+        assert missing or (type(found), found) == (type(value), value)
+
+
+def test_parsed_cells_are_what_the_command_line_reads():
+    texts = ["$1,200", "12 %", "3/4/2020", "3/14/2020", "1.234,5", "N/A", "x", "01234"]
+    of_file = columns.parse_columns(
+        Raw({"x": [None if t == "N/A" else t for t in texts], "y": ["p", "q"] * 4}),
+        Codebook(),
+        ["x"],
+        columns.Writing(separator=","),
+    )["x"].cells
+    assert parse_cells(pd.DataFrame({"x": texts}))["x"].tolist() == of_file.tolist()
+
+
+@pytest.mark.parametrize(
+    ("X", "options", "says"),
+    [
+        ([["1"]], {}, "X must be a data frame of pandas, got an object"),
+        (pd.DataFrame({"x": ["Secr3t"]}), {"decimal": ";"}, "decimal must be one of"),
+        (pd.DataFrame({"x": ["Secr3t"]}), {"day_first": "y"}, "day_first must be True"),
+    ],
+)
+def test_arguments_of_parsing_are_refused_in_one_sentence(X, options, says):
+    with pytest.raises((TypeError, ValueError), match=says) as refused:
+        parse_cells(X, **options)
+    assert "Secr3t" not in str(refused.value)

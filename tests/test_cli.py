@@ -962,14 +962,16 @@ def test_wide_tables_of_numbers_are_read_without_detours(tmp_path, monkeypatch):
     """No number is tried as a date, and code books are not written for each column."""
     from fairpriv_sklearn._cli import columns
     from fairpriv_sklearn._cli.table import Table
+    from fairpriv_sklearn.preprocessing import _text_cells
 
     calls = []
     written, tried = Table.codebook.fget, columns.cell_day
     codebook = property(lambda table: calls.append("code book") or written(table))
     monkeypatch.setattr(Table, "codebook", codebook)
-    monkeypatch.setattr(
-        columns, "cell_day", lambda *cell: calls.append("date") or tried(*cell)
-    )
+    for home in (columns, _text_cells):
+        monkeypatch.setattr(
+            home, "cell_day", lambda *cell: calls.append("date") or tried(*cell)
+        )
     path, n_columns = tmp_path / "wide.csv", 40
     cells = np.random.default_rng(0).normal(size=(90, n_columns)).round(3)
     lines = [",".join([*(f"x{j}" for j in range(n_columns)), "sex", "pay"])]

@@ -16,19 +16,21 @@ from functools import lru_cache
 import numpy as np
 
 from ..preprocessing import (
+    OTHER_MARK,
     Column,
     InputError,
     Raw,
+    any_number,
     category_key,
     cell_day,
-    cell_number,
+    cell_value,
+    finite_number,
     is_missing,
     read_table,
 )
 
 MOST_CATEGORIES = 64  # of a text column that the plain model looks at
 ENOUGH = 0.9  # share of the filled cells that make a column one of numbers or of dates
-LARGEST = 1e300  # numbers beyond count as no numbers: their ranges would overflow
 _PERSON = (
     "person|people|subject|patient|participant|respondent|individual|user|customer|"
     "client|member|employee|student|applicant|borrower|citizen|donor|voter"
@@ -202,7 +204,7 @@ def _parse(name, cells, column: Column, writing: Writing, mark, labels=()) -> Pa
         order = _order(name, cells, writing)
         values = _converted(cells, _to_day, order)
     else:
-        values = _converted(cells, _to_any_number, writing.public_decimal or mark)
+        values = _converted(cells, any_number, writing.public_decimal or mark)
     if column.integer:
         values = np.round(values)
     n_odd = _n_odd(cells, values)
@@ -284,25 +286,19 @@ def _looked_at(name, cells, column: Column, writing: Writing, mark) -> Parsed:
 
 def _readings(name, distinct, writing: Writing, mark):
     """What cells may be, one after the other: the look for dates is slow."""
-    for style in (writing.decimal,) if writing.decimal else (mark, _OTHER[mark]):
-        yield "number", _to_number, style
+    for style in (writing.decimal,) if writing.decimal else (mark, OTHER_MARK[mark]):
+        yield "number", finite_number, style
     yield "date", _to_day, _order(name, distinct, writing)
 
 
 def _each(cells, mark, order) -> np.ndarray:
-    """A number, a date, a text or None: by a rule for each cell.
-
-    Where nobody says whether days come first, they do wherever that is a date.
-    """
-    orders = (True, False) if order is None else (order,)
+    """A number, a date, a text or None: by a rule for each cell."""
 
     @lru_cache(maxsize=None, typed=True)
     def read(cell):
         if cell is None:
             return cell
-        value = _to_any_number(cell, mark)
-        if value is None:
-            value = next(filter(None, (cell_day(cell, o) for o in orders)), None)
+        value = cell_value(cell, mark, order)
         return category_key(cell) if value is None else value
 
     return np.fromiter(map(read, cells), dtype=object)
@@ -315,9 +311,6 @@ def _are_codes(cells) -> bool:
         and len({len(c) for c in cells}) == 1
         and any(_CODE.fullmatch(c) for c in cells)
     )
-
-
-_OTHER = {".": ",", ",": "."}
 
 
 def _order(name, cells, writing: Writing) -> bool:
@@ -353,17 +346,6 @@ def range_of(values) -> tuple[float, float]:
     """The range of some numbers; that of one number has a length as well."""
     low, high = float(values.min()), float(values.max())
     return low, high if high > low else low + max(1.0, abs(low))
-
-
-def _to_number(cell, mark) -> float | None:
-    value = cell_number(cell, mark)
-    return None if value is None or not abs(value) <= LARGEST else value
-
-
-def _to_any_number(cell, mark) -> float | None:
-    """By this mark, or else by the other one."""
-    value = _to_number(cell, mark)
-    return _to_number(cell, _OTHER[mark]) if value is None else value
 
 
 def _to_day(cell, day_first) -> float | None:
@@ -403,7 +385,7 @@ def _decimal_mark(raw: Raw, codebook, learnt) -> str:
         if not texts:
             continue
         reads = {
-            mark: sum(_to_number(t, mark) is not None for t in texts)
+            mark: sum(finite_number(t, mark) is not None for t in texts)
             >= ENOUGH * len(texts)
             for mark in only
         }

@@ -128,6 +128,8 @@ def learn(table: Table, encoders: dict[str, DPTableEncoder], train) -> Learnt:
     names = list(table.features)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        # Said below, with options of the command line.
+        warnings.filterwarnings("ignore", "Most cells of the columns")
         features = table.features.items()
         encoder.fit(_frame({name: _cells(p)[train] for name, p in features}))
     table.remarks += [str(warning.message) for warning in caught]

@@ -22,7 +22,15 @@ from ._places import SURE, LearntColumn, Places, look_closer, looks
 from ._ranks import cell_of, quantile_edges, universal_edges
 from ._reader import SEPARATORS, InputError, Raw, needed_pandas, read_table, some
 from ._table_encoder import DPTableEncoder, codebook_facts, read_cells
-from ._text_cells import cell_day, cell_number, is_missing
+from ._text_cells import (
+    OTHER_MARK,
+    any_number,
+    cell_day,
+    cell_value,
+    finite_number,
+    is_missing,
+    parse_cells,
+)
 
 # What is not in this list is for the other rooms of the package.
-__all__ = ["Codebook", "Column", "DPTableEncoder"]
+__all__ = ["Codebook", "Column", "DPTableEncoder", "parse_cells"]

@@ -53,6 +53,14 @@ class Draft(LearntColumn):
             return True
         return self.is_number and not (self.ranks == "uniform" and self.declared.range)
 
+    @property
+    def is_mostly_hashed(self) -> bool:
+        """Whether most of its cells are texts that no category shows."""
+        if not self.has_many_others:
+            return False
+        *listed, others, missing = self.counts
+        return bool(others > missing + math.fsum(listed))
+
     def with_location(self, total, scale, common) -> Draft:
         """The column with edges at its quantiles; `common` are the shares of many."""
         if not self.is_number:

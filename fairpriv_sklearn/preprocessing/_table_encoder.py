@@ -139,6 +139,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
     See Also
     --------
     Codebook : What is public about the columns.
+    parse_cells : Reads money, percentages and dates that are held as text.
     fairpriv_sklearn.privacy.with_budget : One budget for encoder and model.
 
     Notes
@@ -151,11 +152,11 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
 
     Text that says a number is a number, and text that says a day as ISO 8601 does, as
     in 2021-03-04, is a date. "31.12.2021", "$1,234" and "5 %" are categories here, of
-    which little is learnt: turn such columns into dates and numbers first. A cell
-    that does not fit the kind of its column counts as missing, which has an indicator
-    where it is frequent, and is in the middle otherwise. Dates are days since 1970.
-    Where no column is left, or none is told from noise, the result is one of zeros, on
-    which a model is a constant.
+    which little is learnt, and a warning says so: :func:`parse_cells` reads them
+    before. A cell that does not fit the kind of its column counts as missing, which has
+    an indicator where it is frequent, and is in the middle otherwise. Dates are days
+    since 1970. Where no column is left, or none is told from noise, the result is one
+    of zeros, on which a model is a constant.
 
     Where noise hides the place of a number, it is taken for the place of all numbers of
     unknown range together. Constants were chosen on simulated columns, Adult and
@@ -273,6 +274,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         columns = [learnt.get(c.position, c) for c in columns]
 
         self._publish(columns, self._signal(total))
+        self._warn_of_text(columns, {c.position for c in unknown})
         self.privacy_ = wall.guarantee()
         return self
 
@@ -486,6 +488,22 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         if total == math.inf:
             return total
         return total * calibrate_gaussian(self.epsilon, self.delta)
+
+    def _warn_of_text(self, drafts, unknown) -> None:
+        """Say of which columns that nobody declared a hash is nearly all that counts.
+
+        By what is released: noisy counts of the categories and of all others.
+        """
+        drafts = [draft for draft in drafts if draft.position in unknown]
+        names = [draft.name for draft in drafts if draft.is_mostly_hashed]
+        if names:
+            warn_caller(
+                f"Most cells of the columns {names} hold texts that too few records "
+                "share for this epsilon, so that only a hash of them counts: "
+                "parse_cells (fairpriv_sklearn.preprocessing) reads money, percentages "
+                "and dates, and a code book lists categories or leaves columns out.",
+                UserWarning,
+            )
 
     def _publish(self, drafts, signal) -> None:
         drafts = [draft.with_ranks() for draft in drafts]

@@ -8,12 +8,21 @@ import math
 import re
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import cache
+
+import numpy as np
+
+from .._shared.arguments import checked, flag, having, one_of, optional
+from .._shared.arrays import objects_of
 
 MISSING = {
     *("", "?", "-", "--", ".", "na", "n/a", "#n/a", "nan", "-nan", "null", "nil"),
     *("none", "<na>", "nat", "missing", "(missing)", "#null!", "#div/0!", "#value!"),
     *("#ref!", "#name?", "#num!", "1.#qnan", "\\n"),
 }
+
+LARGEST = 1e300  # numbers beyond count as no numbers: their ranges would overflow
+OTHER_MARK = {".": ",", ",": "."}
 
 _CURRENCIES = (
     r"US\$|A\$|C\$|R\$|[$€£¥₹₽₩₪₺₫฿]|"
@@ -106,6 +115,18 @@ def cell_number(value, decimal: str = ".") -> float | None:
     return number(value, decimal) if isinstance(value, str) else None
 
 
+def finite_number(value, decimal: str) -> float | None:
+    """The number in a cell, if one can reckon with it."""
+    found = cell_number(value, decimal)
+    return None if found is None or not abs(found) <= LARGEST else found
+
+
+def any_number(value, decimal: str) -> float | None:
+    """By this mark, or else by the other one."""
+    found = finite_number(value, decimal)
+    return finite_number(value, OTHER_MARK[decimal]) if found is None else found
+
+
 # ------------------------------------------------------------------------------- dates
 _NUMERIC_DATE = re.compile(r"(\d{1,4})([./-])(\d{1,2})\2(\d{1,4})(?:[T ,]+(.+))?")
 _NAMED_DATES = (
@@ -190,3 +211,76 @@ def cell_day(value, day_first: bool = False) -> datetime | None:
     if isinstance(value, date):  # and so a datetime
         return plain_date(value) if value == value else None
     return day(value, day_first) if isinstance(value, str) else None
+
+
+# ------------------------------------------------------------------------- whole tables
+def cell_value(value, decimal: str, day_first: bool | None) -> float | datetime | None:
+    """The number or the date in a cell; None if it holds neither.
+
+    Where nobody says whether days come first, they do wherever that is a date.
+    """
+    found = any_number(value, decimal)
+    if found is not None:
+        return found
+    orders = (True, False) if day_first is None else (day_first,)
+    return next(filter(None, (cell_day(value, order) for order in orders)), None)
+
+
+@checked(
+    X=having("a data frame of pandas", "iloc", "columns"),
+    decimal=one_of(*OTHER_MARK),
+    day_first=optional(flag),
+)
+def parse_cells(X, *, decimal=".", day_first=None):
+    """Read numbers and dates that a data frame holds as text, as people write them.
+
+    ``$1,200`` becomes 1200.0, ``12 %`` 0.12, ``(300)`` -300.0, ``24k`` 24000.0 and
+    ``31.12.2021`` a date; ``N/A``, ``?``, ``-`` and the like become None. Other text,
+    and cells that are no text, stay as they are. Each cell is read by itself and by
+    public arguments: what is fitted to the result keeps its guarantee, whatever stands
+    in other rows, and new rows are read alike.
+
+    Parameters
+    ----------
+    X : DataFrame of shape (n_samples, n_features)
+        Of pandas.
+    decimal : {".", ","}, default="."
+        Decimal mark. Text that is a number with the other mark only is read by that.
+    day_first : bool, default=None
+        Whether 3/4/2020 is in April. None: yes, and 3/14/2020 is in March.
+
+    Returns
+    -------
+    X : DataFrame of shape (n_samples, n_features)
+        With objects for cells.
+
+    See Also
+    --------
+    DPTableEncoder : Learns from such a frame.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from fairpriv_sklearn.preprocessing import parse_cells
+    >>> parse_cells(pd.DataFrame({"pay": ["$1,200", "?"], "rise": ["12 %", "low"]}))
+          pay  rise
+    0  1200.0  0.12
+    1    None   low
+    """
+
+    @cache
+    def read(text):
+        if is_missing(text):
+            return None
+        found = cell_value(text, decimal, day_first)
+        return text if found is None else found
+
+    cells = np.empty(X.shape, dtype=object)
+    for at in range(X.shape[1]):
+        column = objects_of(X.iloc[:, at])
+        cells[:, at] = [read(c) if isinstance(c, str) else c for c in column]
+    return type(X)(cells, index=X.index, columns=X.columns, dtype=object)
+
+
+# As a step of a pipeline: what comes of a row depends on no other one.
+parse_cells.__fairpriv_row_pure__ = True
