@@ -4657,6 +4657,22 @@ MUTANTS = [
         "if False:",
         "nobody is told that a group is in every batch whole",
     ),
+    (
+        "h1498",
+        "privacy/_budget/_refusals.py",
+        """            column_or_1d(y)
+        n_labels""",
+        """            pass
+        n_labels""",
+        "an encoder spends before a classifier meets several targets",
+    ),
+    (
+        "h1499",
+        "privacy/_budget/_pipeline.py",
+        "    if isinstance(step, Pipeline | FeatureUnion):",
+        "    if isinstance(step, Pipeline):",
+        "steps side by side keep what an earlier fit of a pipeline gave them",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

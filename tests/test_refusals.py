@@ -47,6 +47,7 @@ from sklearn.linear_model import (
     PoissonRegressor,
     RANSACRegressor,
     Ridge,
+    RidgeClassifier,
     SGDClassifier,
 )
 from sklearn.mixture import GaussianMixture
@@ -1523,6 +1524,17 @@ def test_a_pipeline_of_one_budget_that_fails_half_way_is_unfitted(around):
     for ask in (privacy_report, lambda one: one.predict(X)):
         with pytest.raises(NotFittedError):
             ask(model)
+    # Side by side they are fitted where they stand, and so are those in a pipeline.
+    several = union(DPTableEncoder(), StandardScaler(), make_pipeline(DPTableEncoder()))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyLeakWarning)
+        model = with_budget(make_pipeline(several, logistic(bounds=None)), 3.0)
+    model.fit(X, Y).set_params(featureunion__step1=Stops())
+    parts = dict(model[0].transformer_list)
+    inside = parts["step0"], parts["step2"][0]
+    with pytest.raises(ValueError, match="half-way"):
+        model.fit(X, Y)
+    assert [hasattr(one, "privacy_") for one in inside] == [True, False]
     # What is frozen stays.
     done = FrozenEstimator(fixed.fit(X))
     whole = with_budget(make_pipeline(done, logistic(bounds=None)), 3.0).fit(X, Y)
@@ -2029,6 +2041,10 @@ def test_cells_that_go_by_a_private_encoder_cost_no_budget(
         (LinearRegression(), np.where(Y, 1.0, np.nan), "y contains NaN"),
         (SVR(), np.column_stack([Y, Y]), "should be a 1d array"),
         (LinearRegression(), np.column_stack([Y, Y]), None),
+        (GaussianNB(), BOTH, "should be a 1d array"),
+        (GaussianNB(), Y[:, None], None),
+        (DecisionTreeClassifier(), BOTH, None),
+        (RidgeClassifier(), BOTH, None),
         (LogisticRegression(), np.where(Y, "John", "Jane"), None),
         (StandardScaler(), None, None),
     ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sklearn import config_context
 from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils.metaestimators import available_if
 
 from ..._shared.callers import all_checks
@@ -138,8 +138,9 @@ def _forget(step) -> None:
 
     Beside others of a later fit its guarantee would not be that of the whole.
     """
-    if isinstance(step, Pipeline):
-        for _, inner in step.steps:
+    if isinstance(step, Pipeline | FeatureUnion):  # which fit the very steps
+        several = step.steps if isinstance(step, Pipeline) else step.transformer_list
+        for _, inner in several:
             _forget(inner)
     elif hasattr(type(step), "_forget"):
         step._forget()

@@ -24,6 +24,7 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import check_array, get_tags
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
 
 from ..._shared import nested
 from ..._shared.arguments import InBatches, comes_in_parts
@@ -197,6 +198,9 @@ def _refuse_target(model, X, y) -> None:
     with domain("y", own_words=True):
         refuse_mixed("y", y)
         check_classification_targets(y)
+        tags = get_tags(model)
+        if not (tags.target_tags.multi_output or tags.classifier_tags.multi_label):
+            column_or_1d(y)
         n_labels = len(np.unique(np.asarray(y))) if np.ndim(y) == 1 else None
     if n_labels is not None:
         refuse_together(model, n_labels)
