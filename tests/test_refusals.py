@@ -1301,6 +1301,89 @@ def test_numbers_between_integers_are_no_labels_of_scikit_learn():
     assert ledger.spends() == []
 
 
+@pytest.mark.parametrize("weights", [{5: 1.0}, {"0": 2.0, "1": 1.0}])
+@pytest.mark.parametrize(
+    "model", [LogisticRegression(), RandomForestClassifier(n_estimators=1), LinearSVC()]
+)
+def test_weights_of_other_labels_are_refused_at_no_cost(model, weights):
+    """A repair, or an encoder, had spent when it said so."""
+    said = "names labels that y does not have"
+    wrong, right = (clone(model).set_params(class_weight=w) for w in (weights, {1: 2}))
+    with pytest.raises(ValueError, match="not in class_weight"):
+        clone(wrong).fit(X, Y)
+    ledger = PrivacyLedger(50.0, 1e-3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyLeakWarning)
+        with pytest.raises(ValueError, match=said):
+            encoded(wrong, ledger).fit(X, Y)
+        assert ledger.spends() == []
+        encoded(right, ledger).fit(X, Y)
+    if hasattr(model, "predict_proba"):
+        refused(decisions(wrong), said)
+        accepted(decisions(right))
+    # Those are numbers of the labels there.
+    trees = HistGradientBoostingClassifier(max_iter=1, class_weight={0: 1.0, 1: 2.0})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyLeakWarning)
+        encoded(trees, ledger).fit(X, np.where(Y, "u", "v"))
+
+
+WHOLE = {
+    "scaler": [StandardScaler(), logistic(bounds=None)],
+    "vote": [vote(logistic(bounds=None))],
+    "search": [DPGridSearchCV(logistic(bounds=None), {})],
+    "threshold": [FixedThresholdClassifier(logistic(bounds=None))],
+    "pipeline": [make_pipeline("passthrough", Normalizer()), logistic(bounds=None)],
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", WHOLE)
+def test_batches_that_a_later_step_does_not_read_cost_no_budget(kind):
+    batches = Batches(lambda: [(X[:30], Y[:30], None), (X[30:], Y[30:], None)])
+    ledger, steps = PrivacyLedger(50.0, 1e-3), map(clone, WHOLE[kind])
+    pipeline = with_budget(make_pipeline(DPTableEncoder(ledger=ledger), *steps), 3.0)
+    with pytest.raises(TypeError, match="needs the whole table in memory"):
+        pipeline.fit(batches)
+    assert ledger.spends() == []
+    pipeline.fit(X, Y)
+    assert len(ledger.spends()) == 1
+    done = FrozenEstimator(DPTableEncoder().fit(X))
+    between = "passthrough", make_pipeline(FunctionTransformer())
+    steps = done, *between, DPTableEncoder(), logistic(bounds=None)
+    with_budget(make_pipeline(*steps), 3.0).fit(batches)
+
+
+class Shifts(BaseEstimator):
+    """Takes in `transform` what it does not in `fit`."""
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X, by=0.0):
+        return X + by
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_routing_hands_a_repair_for_its_model_is_refused_at_no_cost():
+    """Its router takes what is asked for inside, and its `fit` does not."""
+    with config_context(enable_metadata_routing=True):
+        inside = clone(FAIR).set_fit_request(sensitive_features="others")
+        ledger, given = PrivacyLedger(50.0, 1e-3), {"sensitive_features": GROUP}
+        pipeline = encoded(decisions(inside, max_iter=2), ledger)
+        with pytest.raises(TypeError, match="takes no others in fit"):
+            pipeline.fit(X, Y, others=GROUP, **given)
+        assert ledger.spends() == []
+        inside.set_fit_request(sensitive_features=True)
+        encoded(decisions(inside, max_iter=2), ledger).fit(X, Y, **given)
+        weighted = vote(LogisticRegression().set_fit_request(sample_weight="w"))
+        encoded(weighted, ledger).fit(X, Y, w=np.ones(60))
+        shifted = Shifts().set_transform_request(by=True), LogisticRegression()
+        encoded(make_pipeline(*shifted), ledger).fit(X, Y, by=2.0)
+        steps = (DPTableEncoder(ledger=ledger), *shifted)
+        with_budget(make_pipeline(*steps), 3.0).fit(X, Y, by=2.0)
+
+
 @pytest.mark.parametrize(
     "forest",
     [

@@ -23,11 +23,13 @@ from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import check_array, get_tags
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from ..._shared import nested
-from ..._shared.arguments import InBatches, comes_in_parts
+from ..._shared.arguments import InBatches, comes_in_parts, refuse_batches
 from ..._shared.domain import (
     check_columns,
     check_given,
@@ -77,6 +79,7 @@ def refuse_mistakes(pipeline, X, y, params) -> None:
             "the cache tells whether the rows are those of an earlier fit."
         )
     in_parts = comes_in_parts(X)
+    _refuse_batches(pipeline, X)
     check_columns(X, y, *params.values())
     for path, given in params.items():
         if path.endswith("__sample_weight") and np.ndim(given):
@@ -124,8 +127,7 @@ def refuse_mistakes(pipeline, X, y, params) -> None:
             step._refuse_groups(X, groups)
         elif not is_handed and not _holds_groups(X):
             step._refuse_without_groups()
-    if not routing_enabled():
-        _refuse_keywords(pipeline, params)
+    _refuse_keywords(pipeline, params)
     n_records, n_columns = (*getattr(X, "shape", ()), None, None)[:2]
     refuse_widths(pipeline, n_columns if isinstance(n_columns, Integral) else None)
     refuse_without_room(_with_room_to_learn(pipeline, n_records))
@@ -136,14 +138,40 @@ def refuse_mistakes(pipeline, X, y, params) -> None:
         last._refuse_parts(X, y, of_last)
 
 
+def _refuse_batches(pipeline, X) -> None:
+    """Refuse `Batches` that a step would, which reads whole tables."""
+    for _, step in pipeline.steps:
+        theirs = type(step).__module__.startswith("sklearn.")
+        if isinstance(step, Pipeline):
+            _refuse_batches(step, X)
+        elif not isinstance(step, FrozenEstimator | FunctionTransformer):
+            if theirs or getattr(type(step), "_reads_batches", None) is False:
+                refuse_batches(X, type(step).__name__)
+
+
 def _holds_groups(X) -> bool:
     """Whether X is `Batches` that come with sensitive features."""
     return isinstance(X, InBatches) and X._first()[2] is not None
 
 
 def _refuse_keywords(pipeline, params) -> None:
-    """Refuse keywords that a later step would, when those before have spent."""
+    """Refuse keywords that a later step would, when those before have spent.
+
+    Where routing is on that is what it hands them: a router says that it takes what is
+    inside of it does.
+    """
     steps = dict(pipeline.steps)
+    if routing_enabled():
+        routed = process_routing(pipeline, "fit", **params)
+        calls = (
+            (name, call) for name in steps for call in routed.get(name, {}).items()
+        )
+        params = {
+            f"{name}__{keyword}": value
+            for name, (method, given) in calls
+            for keyword, value in given.items()
+            if method.startswith("fit")
+        }
     for path in params:
         name, _, keyword = path.partition("__")
         if keyword and name in steps and not _takes(steps[name], keyword):
@@ -273,6 +301,7 @@ def rehearse(estimator, y) -> None:
         labels = np.asarray(y)
         with domain("y"):
             check_classification_targets(labels)  # numbers between integers are none
+        _refuse_weights(estimator, labels)
     if theirs and kind.__name__ in _HAND_ON and private_steps(estimator):
         models = {
             name: _StandIn(model)
@@ -284,6 +313,21 @@ def rehearse(estimator, y) -> None:
         y = y if listed is None else np.asarray(listed)
         rehearsal = clone(estimator).set_params(**models)
         fit_wrapped(rehearsal, np.zeros((len(y), 1)), y)
+
+
+def _refuse_weights(model, labels) -> None:
+    """Refuse weights of other labels than there are."""
+    weights = getattr(model, "class_weight", None)
+    # Boosted trees are told numbers for labels.
+    is_plain = not type(model).__name__.startswith("Hist")
+    if isinstance(weights, Mapping) and is_plain and labels.ndim == 1:
+        with suppress(ValueError):
+            compute_class_weight(weights, classes=np.unique(labels), y=labels)
+            return
+        raise ValueError(
+            f"class_weight of {type(model).__name__} names labels that y does not have "
+            "(1 is not '1')."
+        )
 
 
 def _last_of(estimator):
