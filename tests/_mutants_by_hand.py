@@ -3802,6 +3802,13 @@ MUTANTS = [
         "a pipeline that parses its cells is conditional",
     ),
     (
+        "h1511",
+        "preprocessing/_draft.py",
+        "            is_sure[parts] = True",
+        "            pass",
+        "the range of a number ends at zero, as no part of a crowd is sure alone",
+    ),
+    (
         "h1420",
         _FILTER,
         "isinstance(query, KeyedQuery) and mechanism.grid > 1.0",

@@ -67,7 +67,12 @@ class Draft(LearntColumn):
             return self
         places, place = self.places, self.place
         edges = places.edges
-        sure = np.flatnonzero(places.noisy > SURE * places.noise)
+        is_sure = places.noisy > SURE * places.noise
+        parts = places.inner or slice(0)
+        # All parts together hold most numbers but zero.
+        if is_sure.any() and not is_sure[parts].any():
+            is_sure[parts] = True
+        sure = np.flatnonzero(is_sure)
         if len(sure):
             place = edges[sure[0]], edges[sure[-1] + 1]
         counts = places.counts(total)
