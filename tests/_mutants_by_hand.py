@@ -3732,6 +3732,43 @@ MUTANTS = [
         "the chance of a small group hides that large ones differ",
     ),
     (
+        "h1520",
+        "audit/_bounds.py",
+        "n_refuted = int(np.argmax(np.append(is_kept, True)))",
+        "n_refuted = int(np.sum(~is_kept))",
+        "a lower bound of an audit passes over claims that are kept",
+    ),
+    (
+        "h1521",
+        "audit/_bounds.py",
+        "return parameters[n_refuted - 1] if n_refuted else 0.0",
+        "return parameters[min(n_refuted, 1999)] if n_refuted else 0.0",
+        "a lower bound of an audit is the first claim that is kept",
+    ),
+    (
+        "h1522",
+        "audit/_bounds.py",
+        "mean = np.maximum(p - slope * q - delta, 0.0)",
+        "mean = np.abs(p - slope * q - delta)",
+        "claims that the past does not speak against are bet against as well",
+    ),
+    (
+        "h1523",
+        "audit/_bounds.py",
+        "lost = np.exp(epsilon + log_ndtr(-epsilon / mu - mu / 2))",
+        "lost = np.exp(epsilon + log_ndtr(-epsilon / mu + mu / 2))",
+        "the delta of a tangent of the trade-off curve is too small",
+    ),
+    (
+        "h1524",
+        "preprocessing/_cells.py",
+        """        with np.errstate(all="ignore"):
+            return Cells.joined([_cells_of(part)""",
+        """        with np.errstate():
+            return Cells.joined([_cells_of(part)""",
+        "NumPy warns of a number that is too long for a float",
+    ),
+    (
         "h1501",
         "_cli/report.py",
         "notes=tuple(map(in_words, step.notes))",

@@ -141,6 +141,7 @@ OTHERS = {
     "_training/_network.py": "neural_network",
     "_training/_target.py": "linear_values linear_queries linear_ranges bounds",
     "audit/__main__.py": "audit",
+    "audit/_bounds.py": "audit",
     "generative/_base.py": "generative generative_pairs generative_privacy "
     "plan_numbers",
     "generative/_exact.py": "generative_privacy",
@@ -160,6 +161,7 @@ OTHERS = {
     "postprocessing/_scale.py": "scale",
     "postprocessing/_score_bins.py": "histogram",
     "postprocessing/_significance.py": "scale",
+    "preprocessing/_cells.py": "cells",
     "preprocessing/_draft.py": "table_encoder",
     "preprocessing/_encoded.py": "table_encoder",
     "preprocessing/_places.py": "generative_levels generative_pairs table_encoder",

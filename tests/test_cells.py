@@ -11,7 +11,14 @@ from numpy.testing import assert_array_equal
 
 from fairpriv_sklearn._cli import columns
 from fairpriv_sklearn._door._stream import fingerprint
-from fairpriv_sklearn.preprocessing import Codebook, Raw, _cells, parse_cells
+from fairpriv_sklearn.preprocessing import (
+    Codebook,
+    Column,
+    DPTableEncoder,
+    Raw,
+    _cells,
+    parse_cells,
+)
 from fairpriv_sklearn.preprocessing._cells import TableReader, _cells_of, key_of
 
 
@@ -111,6 +118,25 @@ def test_a_cell_that_raises_when_it_is_read_is_missing():
     """The error, of whatever kind, came after the spend."""
     cells = _cells_of(np.array([1.0, Quoting(2.0)], dtype=object))
     assert cells.kinds.tolist() == [_cells.NUMBER, _cells.MISSING]
+
+
+@pytest.mark.skipif(
+    np.finfo(np.longdouble).max == np.finfo(np.float64).max, reason="none is longer"
+)
+@pytest.mark.parametrize("dtype", [np.longdouble, object])
+def test_a_number_too_long_for_a_float_is_infinite_without_a_word(dtype):
+    """NumPy warned, or raised where it was told to, of that one cell."""
+    column = np.array([1, np.longdouble("1e4000"), np.longdouble("-1e4000")], dtype)
+    book = Codebook((("a", Column("number", (0, 1), missing=False)),))
+    for X in (pd.DataFrame({"a": column}), column[:, None]):
+        with np.errstate(all="raise"):
+            cells = TableReader.of(X).cells(0)
+        assert cells.values.tolist() == [1.0, np.inf, -np.inf]
+        assert cells.kinds.tolist() == [_cells.NUMBER] * 3
+    frame = pd.DataFrame({"a": column})
+    with np.errstate(all="raise"):
+        encoder = DPTableEncoder(book, random_state=0).fit(frame)
+        assert np.isfinite(encoder.transform(frame)).all()
 
 
 def test_numbers_that_are_held_as_objects_are_read_in_one_go(monkeypatch):

@@ -307,8 +307,9 @@ class TableReader:
         return TableReader([[_part(part, rows) for part in c] for c in self._columns])
 
     def cells(self, position: int) -> Cells:
-        """Read the cells of a column."""
-        return Cells.joined([_cells_of(part) for part in self._columns[position]])
+        """Read the cells of a column; of numbers too long for a float none is told."""
+        with np.errstate(all="ignore"):
+            return Cells.joined([_cells_of(part) for part in self._columns[position]])
 
     def blocks(self, size: int):
         """Blocks of consecutive rows, with their slice."""
