@@ -3846,6 +3846,13 @@ MUTANTS = [
         "the range of a number ends at zero, as no part of a crowd is sure alone",
     ),
     (
+        "h1512",
+        "_shared/domain.py",
+        'return _NO_TARGET + ": leave out the rows without a target."',
+        "return text",
+        "who has rows without a target is not told what to do with them",
+    ),
+    (
         "h1420",
         _FILTER,
         "isinstance(query, KeyedQuery) and mechanism.grid > 1.0",

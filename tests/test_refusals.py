@@ -1920,8 +1920,12 @@ def least(pipeline):
         (logistic(), Y[:-1], "need a row for each record"),
         (logistic(), None, "requires y to be passed"),
         (logistic(), np.column_stack([Y, Y]), "should be a 1d array"),
-        (regression(), np.where(Y, 1.0, np.nan), "y contains NaN"),
-        (regression(), np.where(Y, "John", "1"), "y has a cell that cannot be read"),
+        (regression(), np.where(Y, 1.0, np.nan), "y contains NaN: leave out the rows"),
+        (
+            regression(),
+            np.where(Y, "John", "1"),
+            "y has a cell that cannot .*; parse_cells in",
+        ),
     ],
 )
 def test_a_pipeline_of_one_budget_looks_at_the_target_first(model, y, said):

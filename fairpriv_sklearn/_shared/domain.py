@@ -58,11 +58,16 @@ _OF_SEVERAL = (
     "MultiOutputRegressor and MultiOutputClassifier do; each spends a budget of its "
     "own."
 )
+_NO_TARGET = "Input y contains NaN"
 _GAPS = " does not accept missing values encoded as NaN natively."
 _FOR_GAPS = " DPTableEncoder in front does; or fill them with a public number."
 _FOR_TEXT = (
     "put a DPTableEncoder in front, which takes data frames as they are, or encode "
     "text with a public list of categories first"
+)
+_FOR_NUMBERS = (
+    "parse_cells in fairpriv_sklearn.preprocessing reads those of text such as money "
+    "and percentages; encode other text first"
 )
 
 
@@ -278,6 +283,8 @@ def _sentence(error: Exception, name: str) -> str:
     for start, shortened in _SHORTENED.items():
         if text.startswith(start):
             return f"{name}: {shortened}"
+    if text.startswith(_NO_TARGET):
+        return _NO_TARGET + ": leave out the rows without a target."
     if text.startswith(_ONE_TARGET) and name in ("y", "X or y"):
         return _ONE_TARGET + _OF_SEVERAL
     if "inconsistent numbers of samples" in said:
@@ -289,7 +296,7 @@ def _sentence(error: Exception, name: str) -> str:
         return head + gaps + (_FOR_GAPS if gaps else "")
     if name == LABELS:
         return f"{name} have a label that cannot be read; leave out its row."
-    way_out = _FOR_TEXT if name.startswith("X") else "encode text first"
+    way_out = _FOR_TEXT if name.startswith("X") else _FOR_NUMBERS
     return (
         f"{name} has a cell that cannot be read as a number (cells of this argument "
         f"must be numbers, or strings that say a number); {way_out}."

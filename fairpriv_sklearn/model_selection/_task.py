@@ -187,7 +187,7 @@ def make_task(owner, estimator, X, y, sensitive_features, scorings: Iterable) ->
     if y.dtype.kind == "c":
         raise ValueError("Complex data not supported, got a complex y.")
     if y.dtype.kind == "f" and not np.isfinite(y).all():
-        raise ValueError("Input y contains NaN or infinity.")
+        raise ValueError("Input y contains NaN or infinity: leave out such rows.")
     groups = candidates.read_groups(owner, estimator, X, sensitive_features)
     refuse_cells(estimator, groups.X)
     same_length(X, groups.labels)
