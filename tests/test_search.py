@@ -20,7 +20,7 @@ from common import GROUPS, first_sign
 from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.compose import TransformedTargetRegressor
-from sklearn.ensemble import BaggingClassifier
+from sklearn.ensemble import BaggingClassifier, VotingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import (
@@ -458,6 +458,28 @@ def test_only_what_candidates_may_read_is_a_condition():
     with pytest.warns(PrivacyLeakWarning, match="FunctionTransformer"):
         search = DPGridSearchCV(twice, steps, random_state=0).fit(X, y)
     assert len(search.privacy_.conditional_on) == 1
+
+
+@pytest.mark.parametrize("inside", ["model", "pipeline", "groups", "vote"])
+def test_labels_that_a_repair_tells_its_model_are_no_condition(inside):
+    """Nothing was read, and where another candidate won the guarantee was infinite."""
+    X, y, group = fair_table(300)
+    untold, model = logistic(classes=None, fairness_weight=0.0), logistic()
+    repair = DP2DPClassifier(untold, classes=[0, 1], groups=[0, 1], max_iter=2)
+    if inside == "pipeline":
+        repair.set_params(estimator=make_pipeline("passthrough", untold))
+    elif inside == "groups":
+        more = {"blind": True, "group_estimator": clone(untold)}
+        repair.set_params(estimator=logistic(fairness_weight=0.0), **more)
+    elif inside == "vote":  # which tells nobody
+        repair.set_params(estimator=VotingClassifier([("a", untold)], voting="soft"))
+    grid = {"model": [repair, model]}
+    for seed in range(3):
+        search = DPGridSearchCV(Pipeline([("model", model)]), grid, random_state=seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            search.fit(X, y, sensitive_features=group)
+        assert ("classes" in search.privacy_.conditional_on) == (inside == "vote")
 
 
 def _twice(X):

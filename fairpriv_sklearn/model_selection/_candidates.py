@@ -25,6 +25,7 @@ from .._door.estimator import (
     check_arguments,
     encode_labels,
     label_lists,
+    last_step,
     refuse_cells,
 )
 from .._door.groups import (
@@ -419,7 +420,8 @@ def _check_members(chosen, task) -> set[str]:
     Returns what the privacy of a fit will depend on.
     """
     steps, classes = budget_owners(chosen), task.public.get("classes")
-    for path, owner in nested.owners(chosen).items():
+    owners = nested.owners(chosen)
+    for path, owner in owners.items():
         if not any(nested.is_inside(step, path) for step in steps):
             continue  # frozen, or without a budget
         n_fits = 1
@@ -434,7 +436,14 @@ def _check_members(chosen, task) -> set[str]:
             )
     expected = refuse_uncovered(chosen, task.neighboring)
     conditions = set() if expected is None else set(expected.conditional_on)
-    return conditions.union(*(_read_from_data(step, task) for step in steps.values()))
+    repairs = [one for one in owners.values() if hasattr(one, "base_guarantee")]
+    arguments = ("estimator", "group_estimator")
+    models = [getattr(one, name, None) for one in repairs for name in arguments]
+    labelled = [last_step(model) for model in models]  # these are told their labels
+    for step in steps.values():
+        read = _read_from_data(step, task)
+        conditions |= read - ({"classes"} if step in labelled else set())
+    return conditions
 
 
 def _read_from_data(step, task) -> set[str]:

@@ -238,7 +238,8 @@ class PrivacyLedger:
             With the keys `dataset`, `label`, `time` (UTC, ISO 8601), `epsilon` and
             `delta` (the cost of the covered phase, also where it is conditional), and
             `neighboring`, `mechanism`, `events`, `assumptions`, `uncovered`,
-            `conditional_on`, `noise_is_secure` of the guarantee.
+            `conditional_on`, `noise_is_secure` of the guarantee, as known before the
+            fit: what a model inside of a search or a repair read is in theirs.
         """
         records = self._store.records(self._dataset)
         return [_spend_row(self._dataset, record) for record in records]
