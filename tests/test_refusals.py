@@ -1328,6 +1328,58 @@ def test_weights_of_other_labels_are_refused_at_no_cost(model, weights):
         encoded(trees, ledger).fit(X, np.where(Y, "u", "v"))
 
 
+def trees(*names, **more):
+    tree = DecisionTreeClassifier(max_depth=1)
+    return VotingClassifier([(name, tree) for name in names], voting="soft", **more)
+
+
+def logarithms(y):
+    LOGS.append(len(y))
+    return np.log(y)
+
+
+LOGS: list[int] = []
+MADE_OF_OTHERS = {
+    "weights": (trees("a", weights=[1, 2]), trees("a", "b", weights=[1, 2])),
+    "names": (trees("a", "a"), trees("a", "b")),
+    "none": (trees(), trees("a")),
+    "dropped": (trees("a").set_params(a="drop"), trees("a", "b").set_params(a="drop")),
+    "bags": (
+        BaggingClassifier(n_estimators=1, oob_score=True, bootstrap=False),
+        BaggingClassifier(n_estimators=1, max_samples=0.5, bootstrap=False),
+    ),
+    "logarithms": (
+        TransformedTargetRegressor(Ridge(), func=logarithms, inverse_func=np.exp),
+        TransformedTargetRegressor(Ridge(), func=np.expm1, inverse_func=np.log1p),
+    ),
+    "own": (VotingRegressor([("a__b", Ridge())]), VotingRegressor([("a", Ridge())])),
+    "frozen": (
+        trees("a", "a"),
+        VotingClassifier([("a", FrozenEstimator(FITTED))], voting="soft"),
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", MADE_OF_OTHERS)
+def test_what_is_made_of_plain_models_is_tried_on_stand_ins_at_no_cost(kind):
+    """A repair, or an encoder, had spent on what no table is fitted to."""
+    wrong, right = MADE_OF_OTHERS[kind]
+    ledger, n_logs = PrivacyLedger(50.0, 1e-3), len(LOGS)
+    for model in (wrong, right):
+        repair = decisions if is_classifier(model) else numbers
+        if model is wrong:
+            refused(repair(clone(model)), "")
+            with pytest.raises(ValueError):
+                encoded(clone(model), ledger).fit(X, Y)
+            assert ledger.spends() == []
+        else:
+            accepted(repair(clone(model)))
+            if kind != "frozen":  # to other columns
+                encoded(clone(model), ledger).fit(X, Y)
+    assert (len(LOGS) > n_logs) == (kind == "logarithms")
+
+
 WHOLE = {
     "scaler": [StandardScaler(), logistic(bounds=None)],
     "vote": [vote(logistic(bounds=None))],
@@ -1397,9 +1449,9 @@ def test_samples_that_no_forest_draws_are_refused_at_no_cost(forest):
     with pytest.raises(ValueError, match="bootstrap=(False|True)"):
         forest.fit(X, Y)
     repair = decisions if is_classifier(forest) else numbers
-    refused(repair(forest), "neither oob_score nor max_samples")
+    refused(repair(forest), "takes no oob_score")
     ledger = PrivacyLedger(50.0, 1e-3)
-    with pytest.raises(ValueError, match="neither oob_score nor max_samples"):
+    with pytest.raises(ValueError, match="takes no oob_score"):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PrivacyLeakWarning)
             encoded(forest, ledger).fit(X, Y)

@@ -249,7 +249,7 @@ def refuse_together(model, n_labels: int = 2) -> None:
     which only a fit finds out: here one to rows that are made up. What depends on how
     many rows and columns there are is not known before.
     """
-    if type(model).__module__ == "sklearn.ensemble._forest":
+    if re.match(r"sklearn\.ensemble\._(forest|bagging)", type(model).__module__):
         _refuse_samples(model)
     if not re.match(r"sklearn\.(linear_model|svm)\.", type(model).__module__):
         return  # "passthrough" has no parameters
@@ -274,12 +274,13 @@ def refuse_together(model, n_labels: int = 2) -> None:
     raise ValueError(f"{type(model).__name__}: {said}")
 
 
-def _refuse_samples(forest) -> None:
-    is_asked = forest.oob_score or forest.max_samples is not None
-    if is_asked and not forest.bootstrap:
+def _refuse_samples(several) -> None:
+    is_forest = hasattr(several, "criterion")  # bagging draws without it as well
+    is_asked = several.oob_score or (is_forest and several.max_samples is not None)
+    if is_asked and not several.bootstrap:
         raise ValueError(
-            f"{type(forest).__name__} with bootstrap=False draws no samples: it takes "
-            "neither oob_score nor max_samples."
+            f"{type(several).__name__} with bootstrap=False leaves no rows out: it "
+            f"takes no oob_score{' nor max_samples' * is_forest}."
         )
 
 
@@ -289,7 +290,7 @@ _HAND_ON = """FixedThresholdClassifier TransformedTargetRegressor VotingClassifi
 
 
 def rehearse(estimator, y) -> None:
-    """Refuse a target that what stands around a private model would not hand on.
+    """Refuse a target that what stands around a model would not hand on.
 
     Such as logarithms, numbers in the place of labels, or three labels at a threshold:
     those that the model lists, as which of them occur is nobody's business.
@@ -302,7 +303,7 @@ def rehearse(estimator, y) -> None:
         with domain("y"):
             check_classification_targets(labels)  # numbers between integers are none
         _refuse_weights(estimator, labels)
-    if theirs and kind.__name__ in _HAND_ON and private_steps(estimator):
+    if theirs and kind.__name__ in _HAND_ON:
         models = {
             name: _StandIn(model)
             for name, model in estimator.get_params().items()
