@@ -852,6 +852,14 @@ def test_groups_differ_wherever_their_distribution_functions_do(place):
     np.testing.assert_allclose(gap, np.abs(first - edges / 10).max(), rtol=1e-12)
 
 
+def standard_errors(sizes, k, variance):
+    """Of the gap between each group and the others, by hand."""
+    rest = sizes.sum() - sizes
+    errors = 0.25 / sizes + variance * k / (4 * sizes**2)
+    errors += 0.25 / rest + (len(sizes) - 1) * variance * k / (4 * rest**2)
+    return np.sqrt(errors)
+
+
 @pytest.mark.parametrize("times, told", [(0.999, False), (1.001, True)])
 @pytest.mark.parametrize("smallest, variance", [(400, 900.0), (1900, 9.0), (250, 9e3)])
 def test_groups_of_a_larger_table_are_doubted_together(
@@ -860,29 +868,65 @@ def test_groups_of_a_larger_table_are_doubted_together(
     """A gap, times its odds, has to be worth the largest error for each group."""
     sizes, k = np.array([2500.0, 1000.0, smallest]), 10
     drowned = sizes < 2 * np.sqrt(k * variance)
-    rest = sizes.sum() - sizes
-    errors = 0.25 / sizes + variance * k / (4 * sizes**2)
-    errors += 0.25 / rest + 2 * variance * k / (4 * rest**2)
+    errors = standard_errors(sizes, k, variance)
     counts = np.repeat(sizes[:, None] / k, k, axis=1)
     counts[1, :5] += 20
     counts[1, 5:] -= 20  # .6 of them are in the first half, .5 of the others
-    asked = 3 * np.sqrt(errors[~drowned].max()) / 0.1
+    asked = 3 * errors[~drowned].max() / 0.1
 
     def some(*odds):
         fitted = None, np.array(odds)
         monkeypatch.setattr(histogram, "_fitted_shares", lambda *_: fitted)
         return significance.untold_numbers
 
-    one = some(0.0, times * asked, 0.0)
+    one = some(1e-9, times * asked, 1e-9)
     pooled = drowned if told else [True] * 3
     assert one(counts, variance).tolist() == list(pooled)
     assert one(counts, variance, n=3001).tolist() == list(pooled)
-    few = significance.untold_groups(counts, variance, n=3000)
-    assert one(counts, variance, n=3000).tolist() == few.tolist()
+    assert one(counts, variance, n=3000).all()  # as the product of all odds is zero
     of_smallest = some(0.0, 0.0, 1e9)(counts, variance)
     assert of_smallest.all() == drowned[2]  # what drowns tells nothing
     assert some(*[np.nan] * 3)(counts, variance).all()
     assert not some(0.0, 0.0, 0.0)(counts, 0.0).any()  # without noise none is doubted
+
+
+@pytest.mark.parametrize("times, told", [(0.999, False), (1.001, True)])
+@pytest.mark.parametrize("smallest, variance", [(400, 900.0), (1000, 9.0), (20, 2e3)])
+def test_numbers_are_repaired_if_all_odds_are_worth_two_errors(
+    smallest, variance, times, told, monkeypatch
+):
+    """Their product, times .005, has to be the largest error, which is at most one."""
+    sizes, k = np.array([1500.0, 500.0, smallest]), 10
+    error = standard_errors(sizes, k, variance).max()
+    assert (error > 1) == (smallest == 20)
+    counts = np.repeat(sizes[:, None] / k, k, axis=1)
+    asked = min(error, 1.0) / 0.005
+
+    def untold(*odds, variance=variance, **of):
+        fitted = None, np.array(odds)
+        monkeypatch.setattr(histogram, "_fitted_shares", lambda *_: fitted)
+        return significance.untold_numbers(counts, variance, **of).tolist()
+
+    assert untold(2.0, 2.0, times * asked / 4) == [not told] * 3
+    assert untold(2.0, 2.0, times * asked / 4, n=3000) == [not told] * 3
+    of_one = untold(0.5, 2 * times * asked, 1.0)  # those against it take away
+    assert of_one == (untold(0.5, 2e9, 1.0) if told else [True] * 3)
+    assert untold(*[np.nan] * 3) == [True] * 3
+    assert untold(0.0, 0.0, 0.0, variance=0.0) == [False] * 3  # nothing is doubted
+
+
+@pytest.mark.parametrize("variance", [1.0, 100.0, 1000.0])
+def test_groups_that_are_not_moved_are_named_if_they_may_differ(variance, monkeypatch):
+    """By more than .1: what is seen and two errors, and their odds are against it."""
+    sizes, k = np.array([1500.0, 1000.0, 500.0]), 10
+    counts = np.repeat(sizes[:, None] / k, k, axis=1)
+    may = 2 * standard_errors(sizes, k, variance) > 0.1
+    assert may.tolist() in ([False] * 3, [False, False, True], [True] * 3)
+    for odds in ([1e9, 1.0, 1.0], [1e9, 1.01, 1.0], [1.0, 1e9, 1e9]):
+        fitted = None, np.array(odds)
+        monkeypatch.setattr(histogram, "_fitted_shares", lambda *_, f=fitted: f)
+        untold = significance.untold_numbers(counts, variance)
+        assert untold.tolist() == (may & (fitted[1] <= 1)).tolist()
 
 
 @pytest.mark.parametrize("n", [None, 5200])
@@ -924,6 +968,15 @@ def test_odds_of_a_difference_by_dense_matrices(n):
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(significance, "_differences", lambda *_, d=differences: d)
                 assert significance.untold_numbers(counts, variance, n).all() == untold
+    # And of a smaller one, all of them together.
+    harm = 2 * significance._differences(counts, variance)[1].max() / odds.prod()
+    for part, untold in ((0.999, True), (1.001, False)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(significance, "HARM", part * harm)
+            patch.setattr(significance, "MAY_REMAIN", 1.0)
+            patch.setattr(significance, "LARGE", 10_000)
+            found = significance.untold_numbers(counts, variance, n)
+            assert found.tolist() == [untold] * 3
 
 
 def test_untold_groups_differ_from_others_where_there_are_others():
@@ -964,8 +1017,9 @@ def test_untold_groups_by_chance_and_by_difference(n_groups):
     assert not significance.untold_groups(equal, 0.0).any()
     assert not significance.untold_groups(100 * equal, variance).any()
     assert significance.untold_groups(equal, variance).all()
-    assert significance.untold_groups(equal, variance, n=3000).all()
-    assert not significance.untold_groups(equal, variance, n=3001).any()
+    for people, doubted in ((3000, True), (3001, False)):
+        table = np.full((n_groups, 10), people / (10 * n_groups))
+        assert significance.untold_groups(table, variance).all() == doubted
     noise = (10 * variance) ** 0.5
     for size, drowned in ((2.01, False), (1.99, True)):
         table = np.vstack([100 * equal[1:], np.full(10, size * noise / 10)])

@@ -48,6 +48,12 @@ the shares of groups are averaged with equal shares by their evidence, chosen on
 then they are drawn towards equal shares by one less the squared odds against a
 difference, chosen on other simulated tables; no line of Communities is lost by that.
 
+Of numbers each group had to differ clearly in tables of up to 3,000 rows. Now the odds
+of all together tell, chosen on 620 other settings of two to five groups, and a repair
+moves every group by its own odds: gaps of .222 were .178 afterwards and are .173 with a
+quarter of the rows, .119 and .111 with all of them; seed 1 decided that a false repair
+counts for two errors, not for one.
+
 Run::
 
     python examples/benchmarks/stand_back.py --rows quarter [--seed 1] [--runs 8]

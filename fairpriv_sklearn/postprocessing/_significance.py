@@ -120,15 +120,46 @@ def next_to_nobody(sizes: np.ndarray, noise: float) -> np.ndarray:
     return few & (sizes < np.sort(sizes)[-2:].min())
 
 
-def untold_groups(
-    counts: np.ndarray, noise_variance: float, n: float | None = None
-) -> np.ndarray:
+def untold_groups(counts: np.ndarray, noise_variance: float) -> np.ndarray:
     """Tell which groups differ from all others by less than chance and noise make.
 
     A repair by a distribution function with the standard error e leaves a gap of about
     e. By Kolmogorov's theorem a group that does not differ is told from the others with
     probability 2 exp(-z^2 / 2) at z standard errors; z is such that this times e is
     small. All of it is read off noisy counts in small tables only.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n_groups, n_bins)
+        Noisy counts.
+    noise_variance : float
+        Without noise nothing is doubted.
+
+    Returns
+    -------
+    untold : ndarray of shape (n_groups,), bool
+    """
+    gap, error, drowned = _differences(counts, noise_variance)
+    if noise_variance == 0 or np.sum(counts) > LARGE:
+        return drowned
+    return drowned | (gap < _clear_gap(error, len(counts), HARM))
+
+
+def untold_numbers(
+    counts: np.ndarray, noise_variance: float, n: float | None = None
+) -> np.ndarray:
+    """Tell which groups do not differ; all, where none may.
+
+    What noise makes of a small group, or of one among several, would drive groups apart
+    that are alike. So they are doubted together, by the odds that shares vary: without
+    a difference these are b or more in at most one table of b. Multiplied, times
+    `HARM`, they have to be the gap that a repair then leaves, about two errors; in
+    large tables the gap of one group, times its odds, has to be worth the largest error
+    for each of the groups.
+
+    Where groups are told all are repaired, each drawn towards the others by its own
+    odds (`smooth_estimate`). Those are named here that are not moved by that and may
+    differ by much; in large tables those that drown.
 
     Parameters
     ----------
@@ -143,33 +174,21 @@ def untold_groups(
     -------
     untold : ndarray of shape (n_groups,), bool
     """
-    gap, error, drowned = _differences(counts, noise_variance)
-    if noise_variance == 0 or (np.sum(counts) if n is None else n) > LARGE:
+    _, error, drowned = _differences(counts, noise_variance)
+    if noise_variance == 0:
         return drowned
-    return drowned | (gap < _clear_gap(error, len(counts), HARM))
-
-
-def untold_numbers(
-    counts: np.ndarray, noise_variance: float, n: float | None = None
-) -> np.ndarray:
-    """Tell which groups do not differ, as `untold_groups` does; all, where none may.
-
-    In larger tables the groups are doubted together: what noise makes of a small one,
-    or of one among several, would drive groups apart that are alike. A group that does
-    not differ has odds of b or more in at most one table of b: its gap, times the odds,
-    has to be worth the harm, the largest error for each of the groups. Where one is
-    told all are repaired.
-    """
-    untold = untold_groups(counts, noise_variance, n)
-    if noise_variance == 0 or (np.sum(counts) if n is None else n) <= LARGE:
-        return untold
-    return untold | (not _worth_the_harm(counts, noise_variance, n, ~untold))
+    if (np.sum(counts) if n is None else n) > LARGE:
+        return drowned | (not _worth_the_harm(counts, noise_variance, n, ~drowned))
+    odds = odds_of_differences(counts, n, noise_variance)
+    told = np.log(odds).sum() >= np.log(2 * min(error.max(), 1.0) / HARM)
+    may = largest_gaps(counts, noise_variance) > MAY_REMAIN
+    return ~told | (may & (odds <= 1.0))
 
 
 def is_none_told(counts: np.ndarray, noise_variance: float) -> bool:
     """Whether no group is told to differ, in tables of any size: blind numbers.
 
-    As `untold_numbers` where groups are doubted together. Maps of regions drive groups
+    As `untold_numbers` in large tables. Maps of regions drive groups
     that are alike further apart than one distribution function does that is wrong.
     """
     about = counts, noise_variance, None, ~are_drowned(counts, noise_variance), COST
