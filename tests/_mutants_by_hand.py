@@ -3769,6 +3769,20 @@ MUTANTS = [
         "NumPy warns of a number that is too long for a float",
     ),
     (
+        "h1525",
+        "privacy/_attacker.py",
+        "else PureEvent(grown * one.epsilon)",
+        "else PureEvent(one.epsilon)",
+        "several records of a person pay for a pure release once",
+    ),
+    (
+        "h1526",
+        "privacy/_attacker.py",
+        "GaussianEvent(grown * one.mu, one.n_draws)",
+        "GaussianEvent(grown**0.5 * one.mu, one.n_draws)",
+        "several records of a person pay for a Gaussian release by the root",
+    ),
+    (
         "h1501",
         "_cli/report.py",
         "notes=tuple(map(in_words, step.notes))",

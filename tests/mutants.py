@@ -168,6 +168,7 @@ OTHERS = {
     "preprocessing/_ranks.py": "ranks table_encoder",
     "preprocessing/_reader.py": "cli",
     "preprocessing/_text_cells.py": "cli_files",
+    "privacy/_attacker.py": "card",
     "privacy/_budget/_costs.py": "with_budget",
     "privacy/_budget/_division.py": "with_budget all_rows",
     "privacy/_budget/_pipeline.py": "with_budget",

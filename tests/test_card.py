@@ -368,6 +368,27 @@ def test_pure_noise_of_several_records(k):
     assert told((PureEvent(0.25), PureEvent(0.5)), 1e-5, k)[1] <= 0.75 * k
 
 
+@pytest.mark.parametrize("k", [2, 5])
+@pytest.mark.parametrize("each", [0.1, 0.7])
+def test_gaussian_and_pure_noise_of_several_records(k, each):
+    """A Gaussian release beside randomised response, each for all of the records."""
+    mu = 0.3
+    _, epsilon, delta = told((GaussianEvent(mu), PureEvent(each)), 1e-5, k)
+    loss, kept = k * each, 1 / (1 + np.exp(-k * each))
+    exact = kept * gaussian_delta(k * mu, epsilon - loss)
+    exact += (1 - kept) * gaussian_delta(k * mu, epsilon + loss)
+    assert delta == 1e-5
+    assert 0.99e-5 < exact <= 1e-5
+
+
+def test_several_records_on_both_sides_of_a_split():
+    """Of two records one may be on either side: together they pay for both."""
+    split = MaximumEvent([PureEvent(1.0)], [GaussianEvent(1.0)])
+    epsilon = told((split,), 1e-5, 2)[1]
+    least = compose_epsilon([PureEvent(1.0), GaussianEvent(1.0)], 1e-5)
+    assert least < epsilon < np.inf
+
+
 @pytest.mark.parametrize("k", [2, 3, 8])
 @pytest.mark.parametrize("shown", [0.0, 1e-7, 1e-6])
 @pytest.mark.parametrize("each", [0.05, 0.5, 1.0])

@@ -5,7 +5,13 @@ import math
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from ..accounting import GaussianEvent, _options, compose_delta, compose_epsilon
+from ..accounting import (
+    GaussianEvent,
+    PureEvent,
+    _options,
+    compose_delta,
+    compose_epsilon,
+)
 from ._guarantee import PrivacyGuarantee, own_events
 
 
@@ -77,6 +83,16 @@ def of_several(guarantee: PrivacyGuarantee, n_records: int) -> tuple[float, floa
         n_draws = sum(side.n_draws for side in _options(events))
         event = GaussianEvent(n_records * mu * (1 + 1e-9), n_draws)
         found = min(found, compose_epsilon([event], delta))
+    # Release by release; records on either side of a split pay for both.
+    if all(isinstance(one, GaussianEvent | PureEvent) for one in events):
+        grown = n_records * (1 + 1e-9)
+        each = [
+            GaussianEvent(grown * one.mu, one.n_draws)
+            if isinstance(one, GaussianEvent)
+            else PureEvent(grown * one.epsilon)
+            for one in events
+        ]
+        found = min(found, compose_epsilon(each, delta))
     if math.isfinite(found):
         return found, delta
     least = min(multiples, key=chained)
