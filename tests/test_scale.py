@@ -256,9 +256,9 @@ def test_wide_bounds_cost_little(output, relation):
 
 def test_bins_that_are_asked_for_are_equal_and_cost_nothing():
     scores, group = people(3000, 1)
-    asked = repair((-60, 60), n_bins=30, output="continuous")
+    asked = repair((-60, 60), n_bins=90, output="continuous")
     asked.fit(scores, sensitive_features=group)
-    assert asked.n_bins_ == 30 and len(asked.privacy_.events) == 1
+    assert asked.n_bins_ == 90 and len(asked.privacy_.events) == 1
     bins = score_bins.bin_scores(scores[:, 0], (-60, 60), 30)
     exact = repair((-60, 60), n_bins=30, epsilon=np.inf)
     exact.fit(scores, sensitive_features=group)
@@ -760,10 +760,14 @@ def test_stands_back_where_the_crowd_is_not_told_apart(params):
     with pytest.warns(RepairWarning, match=r"stood back.*narrower bounds"):
         fitted = regressor(bounds, **asked).fit(X, X[:, 0], sensitive_features=group)
     assert_allclose(fitted.predict(fresh, **given), fresh[:, 0], atol=1e-6)
-    # Bins that are asked for are used; other outputs split their scores.
-    regressor(bounds, n_bins=12, **{**asked, "epsilon": 1e5}).fit(
-        X, X[:, 0], sensitive_features=group
-    )
+    # Bins that are asked for are used if blind; other outputs split their scores.
+    twelve = regressor(bounds, n_bins=12, **{**asked, "epsilon": 100})
+    if params:
+        twelve.fit(X, X[:, 0], sensitive_features=group)
+    else:
+        with pytest.warns(RepairWarning, match=r"stood back.*more bins"):
+            twelve.fit(X, X[:, 0], sensitive_features=group)
+        assert twelve.pooled_groups_[0].size
     if not params:
         split = regressor(bounds, output="randomized", **{**asked, "epsilon": 1e5})
         split.fit(X, X[:, 0], sensitive_features=group)
@@ -790,7 +794,8 @@ def test_how_few_bins_are_too_few(params, enough, too_few):
         assert not model._crowded(counts)
         counts[:, : len(too_few)] = too_few
         assert model._crowded(counts)
-        assert not model.set_params(n_bins=6)._crowded(counts)
+        # As many that are asked for are no better; with fewer two are half of them.
+        assert model.set_params(n_bins=6)._crowded(counts) == (not params)
         model.set_params(n_bins="auto")
     # The noise is that of all groups' counts.
     if not params:
@@ -801,6 +806,11 @@ def test_how_few_bins_are_too_few(params, enough, too_few):
         assert model._crowded(counts)
         counts[:, 2] = (60 + 30 + 1) / 2
         assert not model._crowded(counts)
+        # Of four that are asked for two are half.
+        model._noise_variance, model._n_public, model.n_bins_ = 1e-12, None, 4
+        for n_bins in ("auto", 4):
+            crowded = model.set_params(n_bins=n_bins)._crowded
+            assert crowded(np.array([[1000.0, 1000, 61, 0]])) == (n_bins == "auto")
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,8 @@ UNTOLD = (
 CROWDED = (
     "the scores lie in so small a part of the bounds that noise does not let them be "
     "told apart there, as those of a model do that answers nearly the same for "
-    "everybody. More rows, a larger epsilon or narrower bounds may help."
+    "everybody. More rows, a larger epsilon, narrower bounds or, where their number is "
+    "given, more bins may help."
 )
 COARSE = (
     "By noisy counts more than a tenth of a group have scores in one bin, and "
@@ -297,8 +298,10 @@ class NumberRepair(Repair):
     def _are_wide(self, counts, scale) -> bool:
         """Whether a draw within few default bins would hide what the scores tell."""
         variance = self._noise_variance
-        if not self._in_few_bins(counts) or significance.is_constant(counts, variance):
-            return False  # of a constant nobody is moved
+        if self.n_bins != "auto" or not self._in_few_bins(counts):
+            return False
+        if significance.is_constant(counts, variance):
+            return False  # nobody is moved
         told = counts.sum(axis=0), len(counts) * variance
         return significance.lost_in_bins(*told, scale) > significance.MOST_LOST
 
@@ -405,11 +408,14 @@ class NumberRepair(Repair):
         return significance.untold_numbers(counts, self._noise_variance, self._n_public)
 
     def _in_few_bins(self, counts) -> bool:
-        """Whether default bins see nearly all scores in very few of them."""
+        """Whether nearly all scores are in very few of the bins."""
         counts, variance = counts.reshape(-1, self.n_bins_), self._noise_variance
-        if self.n_bins != "auto" or variance == 0:
+        asked = self.n_bins != "auto"
+        if variance == 0 or (self.blind and asked):
             return False
         fewest = blind.FEWEST_BINS if self.blind else significance.FEWEST_BINS
+        if asked:  # who asks for few bins has few of them in use
+            fewest = min(fewest, self.n_bins_ / 2)
         told = counts.sum(axis=0), len(counts) * variance
         return significance.bins_in_use(*told, self._n_public) < fewest
 
