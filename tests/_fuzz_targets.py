@@ -395,6 +395,8 @@ def _preprocessing():
     yield "Codebook.to_json", book.to_json, {}
     column = p.Column("number", (0, 1))
     yield "Codebook.with_columns", book.with_columns, {"columns": column}
+    cells = pd.DataFrame({"pay": ["$1,200", "?"], "rise": ["12 %", "low"]})
+    yield p.parse_cells, {"X": cells, "decimal": ".", "day_first": None}
 
 
 def _privacy():

@@ -223,11 +223,13 @@ def test_columns_of_which_no_category_is_shown_have_no_curve():
         DPTableEncoder(random_state=0),
         DPLinearRegression(target_bounds=(0, 1), random_state=0),
     )
-    pipeline.fit(table, table["n"])
+    with pytest.warns(UserWarning, match="only a hash"):
+        pipeline.fit(table, table["n"])
     assert AdditiveShapesDisplay.from_estimator(pipeline).names == ["n"]
     display = AdditiveShapesDisplay.from_estimator(pipeline, columns=["name", "n"])
     assert [len(curve) for curve in display.contributions] == [0, 201]
-    pipeline.fit(table[["name"]], table["n"])
+    with pytest.warns(UserWarning, match="only a hash"):
+        pipeline.fit(table[["name"]], table["n"])
     with pytest.raises(ValueError, match="at least one column"):
         AdditiveShapesDisplay.from_estimator(pipeline)
 
