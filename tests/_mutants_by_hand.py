@@ -4340,17 +4340,24 @@ MUTANTS = [
         "blind numbers: what is allowed is called hidden by noise",
     ),
     (
+        "h1544",
+        "postprocessing/_significance.py",
+        "np.log(odds[np.sum(counts, axis=-1) <= NEARLY_ALL * np.sum(counts)])",
+        "np.log(odds)",
+        "numbers: chance of a group of nearly all people passes for a difference",
+    ),
+    (
         "h1460",
         "postprocessing/_significance.py",
-        "told = np.log(odds).sum() >= ",
-        "told = np.log(odds).max() >= ",
+        "told = evidence.sum() >= ",
+        "told = evidence.max() >= ",
         "numbers: the odds of one group tell",
     ),
     (
         "h1461",
         "postprocessing/_significance.py",
-        "np.log(odds).sum() >= np.log(2 * min(error.max(), 1.0) / HARM)",
-        "np.log(odds).sum() >= 0.0",
+        "evidence.sum() >= np.log(2 * min(error.max(), 1.0) / HARM)",
+        "evidence.sum() >= 0.0",
         "numbers: odds need not be worth what an error leaves",
     ),
     (
@@ -4391,8 +4398,8 @@ MUTANTS = [
     (
         "h1467",
         "postprocessing/_significance.py",
-        "odds = odds_of_differences(counts, n, noise_variance)\n    told",
-        "odds = odds_of_differences(counts, None, noise_variance)\n    told",
+        "odds = odds_of_differences(counts, n, noise_variance)\n    evidence",
+        "odds = odds_of_differences(counts, None, noise_variance)\n    evidence",
         "numbers: the public number of rows is not read where groups are told",
     ),
     (

@@ -915,6 +915,26 @@ def test_numbers_are_repaired_if_all_odds_are_worth_two_errors(
     assert untold(0.0, 0.0, 0.0, variance=0.0) == [False] * 3  # nothing is doubted
 
 
+@pytest.mark.parametrize("share", [0.79, 0.81])
+def test_chance_of_a_group_of_nearly_all_people_is_no_difference(share, monkeypatch):
+    sizes = 1000 * np.array([share, 1 - share])
+    counts = np.repeat(sizes[:, None] / 10, 10, axis=1)
+    fitted = None, np.array([1e9, 1.0])
+    monkeypatch.setattr(histogram, "_fitted_shares", lambda *_: fitted)
+    assert significance.untold_numbers(counts, 4.0)[0] == (share > 0.8)
+
+
+def test_a_small_group_like_all_others_is_left_alone():
+    """The rows of the large one are not as smooth as people are: that told in .9."""
+    rng, acted = np.random.default_rng(0), 0
+    shape = np.exp(-0.5 * np.linspace(-3, 3, 22) ** 2)
+    for _ in range(40):
+        people = [rng.multinomial(n, shape / shape.sum()) for n in (2850, 150)]
+        counts = people + rng.normal(scale=0.3, size=(2, 22))
+        acted += not significance.untold_numbers(counts, 0.09, 3000).all()
+    assert acted <= 4
+
+
 @pytest.mark.parametrize("variance", [1.0, 100.0, 1000.0])
 def test_groups_that_are_not_moved_are_named_if_they_may_differ(variance, monkeypatch):
     """By more than .1: what is seen and two errors, and their odds are against it."""
