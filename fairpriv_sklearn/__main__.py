@@ -13,6 +13,7 @@ import argparse
 import math
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -23,6 +24,7 @@ def _stopped() -> int:
 
 
 try:  # imports take a second or two, and `main` is not there yet
+    import fairpriv_sklearn
     from fairpriv_sklearn._cli.models import BASE_MODELS
     from fairpriv_sklearn._cli.words import (
         check_ending,
@@ -77,6 +79,11 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
+    add(
+        "--version",
+        action="version",
+        version=f"fairpriv_sklearn {fairpriv_sklearn.__version__}",
+    )
     add("data", nargs="?", metavar="DATA", help="table with a header")
     add("--target", metavar="COLUMN", help="what to predict")
     add(
@@ -204,7 +211,10 @@ def add_reading(parser) -> None:
         "nobody declares)",
     )
     add("--encoding", help="of a text file (default: found out)")
-    add("--sheet", help="of an Excel file (default: the first one with rows)")
+    add(
+        "--sheet",
+        help="of an Excel file (default: the first one with the columns named)",
+    )
 
 
 def parse(argv=None) -> argparse.Namespace:
@@ -223,7 +233,9 @@ def parse(argv=None) -> argparse.Namespace:
     # A code book may name the target and the groups; `load_table` asks for the rest.
     if args.data and not (args.write_codebook or args.codebook):
         if not (args.target and args.sensitive):
-            rules.error("a table needs --target COLUMN and --sensitive COLUMN")
+            rules.error(
+                f"a table needs --target COLUMN and --sensitive COLUMN{_columns(args)}"
+            )
     if not args.data and (args.target or args.sensitive or args.write_codebook):
         rules.error("name the file of the table first, as in people.csv --target pay")
     check_budget(rules, args)
@@ -236,6 +248,15 @@ def parse(argv=None) -> argparse.Namespace:
     if args.groups and len(set(args.groups)) < 2:
         rules.error("--groups must name at least two groups")
     return args
+
+
+def _columns(args) -> str:
+    """What to choose from, if the file can be read."""
+    from fairpriv_sklearn._cli.columns import named_columns, read_named
+
+    with suppress(InputError):
+        return f"; {printable(named_columns(read_named(args)), 600)}"
+    return ""
 
 
 def check_budget(rules, args) -> None:

@@ -3839,6 +3839,27 @@ MUTANTS = [
         "who writes a word before the table is not told that it is read first",
     ),
     (
+        "h1580",
+        "preprocessing/_reader.py",
+        "if len(rows) > 1 and set(names) <= set(map(_name, rows[0])):",
+        "if len(rows) > 1:",
+        "the first sheet is read, and not the one that has the target",
+    ),
+    (
+        "h1581",
+        "__main__.py",
+        'return f"; {printable(named_columns(read_named(args)), 600)}"',
+        'return ""',
+        "who names no target is not told the columns",
+    ),
+    (
+        "h1582",
+        "_shared/domain.py",
+        "    if isinstance(X, Mapping):",
+        "    if False:",
+        "a dict of columns is called an array of no dimension",
+    ),
+    (
         "h1505",
         "preprocessing/_draft.py",
         "return bool(others > missing + math.fsum(listed))",

@@ -295,7 +295,7 @@ def test_parsed_cells_are_what_the_command_line_reads():
 @pytest.mark.parametrize(
     ("X", "options", "says"),
     [
-        ([["1"]], {}, "X must be a data frame of pandas, got an object"),
+        ([["1"]], {}, "X must be a data frame of pandas, .* got an object"),
         (pd.DataFrame({"x": ["Secr3t"]}), {"decimal": ";"}, "decimal must be one of"),
         (pd.DataFrame({"x": ["Secr3t"]}), {"day_first": "y"}, "day_first must be True"),
     ],
@@ -304,3 +304,18 @@ def test_arguments_of_parsing_are_refused_in_one_sentence(X, options, says):
     with pytest.raises((TypeError, ValueError), match=says) as refused:
         parse_cells(X, **options)
     assert "Secr3t" not in str(refused.value)
+
+
+def test_what_parse_cells_takes_is_said():
+    pd = pytest.importorskip("pandas")
+    pl = pytest.importorskip("polars")
+    held = {"pay": ["$1,200", "?"], "day": ["3/4/2020", "low"]}
+    with pytest.raises(TypeError, match=r"to_pandas\(\) of others makes one, got"):
+        parse_cells(pl.DataFrame(held))
+    frame = pl.DataFrame(held).to_pandas()
+    assert parse_cells(frame).equals(parse_cells(pd.DataFrame(held)))
+    with pytest.raises(TypeError, match="day_first must be True, False or None, got 3"):
+        parse_cells(frame, day_first=3)
+    for order in (None, True, False, np.True_, np.False_):
+        months = [parse_cells(frame, day_first=order)["day"][0].month]
+        assert months == [4 if order is None or order else 3]

@@ -2110,9 +2110,9 @@ def test_a_column_of_another_sheet_is_missing(tmp_path, capsys):
         pd.DataFrame({"note": ["a"]}).to_excel(book, sheet_name="about", index=False)
         pd.DataFrame({"wage": [1], "sex": ["f"]}).to_excel(book, sheet_name="people")
         pd.DataFrame({"code": [1]}).to_excel(book, sheet_name="more")
-    assert run(tmp_path, str(path), "--target", "wage", "--sensitive", "sex") == 2
+    assert run(tmp_path, str(path), "--target", "pay", "--sensitive", "sex") == 2
     said = capsys.readouterr().err
-    assert "no column 'wage'" in said
+    assert "no column 'pay'" in said
     said = " ".join(said.split())
     assert (
         "Left out: the other sheets, 'people', 'more': 'about' was read (--sheet names "
@@ -2221,3 +2221,72 @@ def test_columns_of_databases(tmp_path):
     told = report(tmp_path)
     assert told["left_out"] == ["'tags', whose cells are lists or records"]
     assert min(row["error"] for row in told["models"][1:]) < 0.1
+
+
+def test_the_version_is_told(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["--version"])
+    assert stop.value.code == 0
+    told = f"fairpriv_sklearn {fairpriv_sklearn.__version__}\n"
+    assert capsys.readouterr().out == told
+
+
+def test_who_names_no_target_is_told_the_columns(tmp_path, capsys):
+    path = tmp_path / "pension.csv"
+    path.write_text("age,sex,pension\n60,f,1\n61,m,2\n")
+    for more in ([], ["--target", "pension"], ["--sensitive", "sex"]):
+        with pytest.raises(SystemExit):
+            main([str(path), *more])
+        said = capsys.readouterr().err
+        assert "needs --target COLUMN and --sensitive COLUMN" in said
+        assert "; its columns are age, sex, pension (--help" in said
+
+
+def test_a_target_of_dates_is_read_where_the_codebook_says_so(tmp_path, capsys):
+    path, book = tmp_path / "people.csv", tmp_path / "people.json"
+    days = [f"20{10 + i % 9}-0{1 + i % 8}-1{i % 7}" for i in range(300)]
+    rows = [f"{day},{'fm'[i % 2]},{i % 50}" for i, day in enumerate(days)]
+    path.write_text("\n".join(["joined,sex,age", *rows]) + "\n")
+    arguments = [str(path), "--target", "joined", "--sensitive", "sex"]
+    arguments += ["--task", "regression"]
+    assert run(tmp_path, *arguments) == 2
+    said = capsys.readouterr().err
+    told = re.search(r"a codebook says (\{.*\})\.", said)
+    book.write_text(told[1])
+    assert run(tmp_path, *arguments, "--codebook", str(book)) == 0
+
+
+def test_the_sheet_with_the_named_columns_is_read(tmp_path, capsys):
+    pytest.importorskip("openpyxl")
+    import pandas as pd
+
+    path, model = tmp_path / "people.xlsx", tmp_path / "model.skops"
+    people = pd.DataFrame(
+        {
+            "wage": [i % 60 for i in range(300)],
+            "sex": ["fm"[i % 2] for i in range(300)],
+            "age": [i % 50 for i in range(300)],
+        }
+    )
+    with pd.ExcelWriter(path) as book:
+        about = pd.DataFrame({"wage": ["of a month"], "note": ["2024"]})
+        about.to_excel(book, sheet_name="about", index=False)
+        people[:0].to_excel(book, sheet_name="form", index=False)
+        people.to_excel(book, sheet_name="people", index=False, startrow=2)
+        people[:200].to_excel(book, sheet_name="old", index=False)
+        book.sheets["people"].cell(1, 1).value = "All people"
+    arguments = [str(path), "--target", "wage", "--sensitive", "sex", "--task"]
+    assert run(tmp_path, *arguments, "regression", "--save", str(model)) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    sizes = re.search(r"([\d,]+) training rows \+ ([\d,]+) test rows", said)
+    assert int(sizes[1]) + int(sizes[2]) == 300
+    out = tmp_path / "predicted.csv"
+    assert main(["predict", str(model), str(path), "--out", str(out)]) == 0
+    assert len(pd.read_csv(out)) == 300
+    drawn = tmp_path / "drawn.csv"
+    arguments = ["synthesize", str(path), "--target", "age", "--out", str(drawn)]
+    assert main(arguments) == 0
+    assert len(pd.read_csv(drawn)) == 300
+    # Without such a sheet it is the first one with rows, as a code book to fill in has.
+    assert list(read_table(path).columns) == ["wage", "note"]
+    assert list(read_table(path, names=["wages"]).columns) == ["wage", "note"]

@@ -3704,3 +3704,29 @@ def test_what_gives_probabilities_to_a_classifier_without_is_named(frozen):
         FrozenEstimator(calibrated), base_guarantee="public", **public
     )
     assert repair.fit(X, y, sensitive_features=group).privacy_.epsilon <= 1.0
+
+
+def test_a_path_or_a_dict_is_no_table(tmp_path):
+    """One sentence with the way out, and nothing spent, of a fit and of its answers."""
+    ledger = PrivacyLedger(epsilon=1.0, delta=1e-5)
+    columns = {"age": [30, 40, 50], "pay": [1, 2, 3]}
+    given = [("pay.csv", "read the file first"), (tmp_path / "x", "read the file"),
+             (columns, r"pass pandas\.DataFrame\(X\)")]  # fmt: skip
+    models = [
+        DPTableEncoder(),
+        DPLinearRegression(bounds=(0, 99), target_bounds=(0, 9)),
+    ]
+    for model in [*models, DPSinkhornGenerator(), make_pipeline(DPTableEncoder())]:
+        for X, way_out in given:
+            steps = [one for _, one in getattr(model, "steps", [("", model)])]
+            steps[0].set_params(ledger=ledger)
+            with pytest.raises(TypeError, match=f"X is a .* no table: .*{way_out}"):
+                model.fit(X, [1, 2, 3])
+            assert not ledger.spends()
+    X = np.arange(40.0).reshape(20, 2)
+    for model in models:
+        model.set_params(ledger=None).fit(X, np.arange(20) % 9)
+        answer = getattr(model, "predict", None) or model.transform
+        for X_new, way_out in given:
+            with pytest.raises(TypeError, match=way_out):
+                answer(X_new)

@@ -143,11 +143,21 @@ class Writing:
         return self.decimal or ("." if self.separator in (None, ",") else None)
 
 
-def read_named(args) -> Raw:
-    """The table that the command line names, as it says."""
+def read_named(args, names=()) -> Raw:
+    """The table that the command line names, as it says, with some columns."""
     return read_table(
-        args.data, separator=args.separator, encoding=args.encoding, sheet=args.sheet
+        args.data,
+        separator=args.separator,
+        encoding=args.encoding,
+        sheet=args.sheet,
+        names=names,
     )
+
+
+def named_columns(raw: Raw) -> str:
+    """The columns of a file, in words; of very many the first."""
+    more = ", ..." if len(raw.columns) > 30 else ""
+    return f"its columns are {', '.join(list(raw.columns)[:30])}{more}"
 
 
 def parse_columns(

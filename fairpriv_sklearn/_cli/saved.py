@@ -180,7 +180,7 @@ def predict_rows(content: dict, raw: Raw, writing: Writing) -> tuple[np.ndarray,
 def run_predict(args) -> int:
     """The command ``predict``: a table with one more column."""
     content = load_model(args.model)
-    raw = read_named(args)
+    raw = read_named(args, [*content["codebook"], *content["sensitive"]])
     writing = Writing.of(args, raw)
     try:
         y, remarks = predict_rows(content, raw, writing)

@@ -4,6 +4,7 @@ Every public fact that the file itself had to tell (a kind, a range, a list of
 categories, the groups, the task) is noted: the privacy statement is conditional on it.
 """
 
+import json
 import math
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -11,7 +12,15 @@ from itertools import product
 import numpy as np
 
 from ..preprocessing import Codebook, Column, InputError, Raw, category_key, some
-from .columns import Parsed, Writing, label_key, looked_up, parse_columns, read_named
+from .columns import (
+    Parsed,
+    Writing,
+    label_key,
+    looked_up,
+    named_columns,
+    parse_columns,
+    read_named,
+)
 
 FEW_VALUES = 10  # a numeric target with at most as many values is taken as classes
 MOST_CLASSES = 36
@@ -140,7 +149,7 @@ def load_table(args) -> Table:
         raise InputError(
             f"Neither the command line nor the codebook names the {missing} COLUMN."
         )
-    raw = read_named(args)
+    raw = read_named(args, [args.target, *args.sensitive])
     names = check_names(args, raw, codebook)
     codebook = _with_arguments(args, codebook)
     writing = Writing.of(args, raw)
@@ -184,14 +193,12 @@ def check_names(args, raw: Raw, codebook) -> list[str]:
     wanted = [*filter(None, [args.target]), *args.sensitive]
     for name in (*wanted, *args.drop):
         if name not in raw.columns:
-            shown = ", ".join(list(raw.columns)[:30])
-            more = ", ..." if len(raw.columns) > 30 else ""
             said = [*raw.remarks, *(f"left out: {one}" for one in raw.left_out)]
             ways_out = "--encoding", "--sheet"
             said = [one for one in said if any(way in one for way in ways_out)]
             also = [f" {one[0].upper()}{one[1:]}." for one in said]
             raise InputError(
-                f"The file has no column {name!r}; its columns are {shown}{more}."
+                f"The file has no column {name!r}; {named_columns(raw)}."
                 + "".join(also)
             )
     repeated = set(raw.repeated.values())
@@ -277,9 +284,11 @@ def _rows(args, parsed, left_out, from_data, n_in_file) -> tuple[np.ndarray, lis
     )
     if not rows.any():
         value = target.column.kind if target.is_number else "value"
+        book = json.dumps({args.target: {"kind": "date"}})
+        dates = f" Dates are a target where a codebook says {book}."
         raise InputError(
             f"No row has a {value} in {args.target!r}; name another --target, or "
-            "another --task."
+            "another --task." + dates * (value == "number")
         )
     listed = _listed_groups(args, parsed)
     if listed is not None:

@@ -41,6 +41,7 @@ from .._shared.domain import (
     refuse_dates,
     refuse_mixed,
     refuse_no_numbers,
+    refuse_no_table,
     refuse_unlabelled,
     same_length,
 )
@@ -91,6 +92,7 @@ def _on_a_draft(fit):
             return fit(self, *args, **kwargs)
         check_columns(*args, *kwargs.values())
         X = args[0] if args else kwargs.get("X", kwargs.get("scores"))
+        refuse_no_table(X)
         if comes_in_parts(X):
             args, kwargs = batch_arguments(self, fit, args, kwargs)
         draft = object.__new__(type(self))
@@ -143,7 +145,9 @@ def _part_by_part(method):
     def answer(self, *args, **kwargs):
         self = as_it_is(self)
         check_columns(*args, *kwargs.values())
-        refuse_other_origin(self, args[0] if args else kwargs.get("X"))
+        X = args[0] if args else kwargs.get("X")
+        refuse_no_table(X)
+        refuse_other_origin(self, X)
         if args and comes_in_parts(args[0]):
             return answer_in_parts(self, method, *args, **kwargs)
         with usual_underflow():

@@ -187,6 +187,12 @@ def flag(name: str, value):
     return bool(value)
 
 
+flag_or_none = must_be(
+    "True, False or None",
+    lambda value: value is None or isinstance(value, bool | np.bool_),
+)
+
+
 def position(name: str, value, size: int) -> int:
     """One of `size` places, counted from 0."""
     return count(0, size - 1)(name, value)

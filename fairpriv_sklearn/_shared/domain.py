@@ -6,10 +6,11 @@ summing finite extremes can warn; neither may reach the outside.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dis import opmap
 from inspect import getmembers, isdatadescriptor
+from os import PathLike
 
 import numpy as np
 from scipy import sparse
@@ -136,6 +137,17 @@ def check_columns(*columns) -> None:
             "index says, and rows are matched by position: bring them into one order, "
             "or pass arrays if they are in one."
         )
+
+
+def refuse_no_table(X) -> None:
+    """Refuse a file that is not read yet, and a dict of columns, as `X`."""
+    if isinstance(X, str | PathLike):
+        raise TypeError(
+            "X is a text or a path, and no table: read the file first, as by "
+            "pandas.read_csv."
+        )
+    if isinstance(X, Mapping):
+        raise TypeError("X is a dict, and no table: pass pandas.DataFrame(X).")
 
 
 def _is_another_order(index, other) -> bool:

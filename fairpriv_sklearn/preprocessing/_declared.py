@@ -4,7 +4,7 @@ import os
 import re
 from pathlib import Path
 
-from .._shared.arguments import flag, optional
+from .._shared.arguments import flag_or_none
 from .._shared.packages import needed
 from ._codebook import Column
 
@@ -14,7 +14,7 @@ PARQUET_FILES = (".parquet", ".pq")
 
 def declared_columns(source, typed=None) -> list[tuple[str, Column]]:
     """Pairs of name and Column of a frame, an Arrow table or a file."""
-    optional(flag)("typed", typed)
+    flag_or_none("typed", typed)
     if isinstance(source, str | os.PathLike):
         return _of_file(Path(source), typed)
     library = type(source).__module__.split(".")[0]

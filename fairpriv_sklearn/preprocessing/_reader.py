@@ -66,8 +66,12 @@ class Raw:
     assumed: list[str] = field(default_factory=list)
 
 
-def read_table(path, *, separator=None, encoding=None, sheet=None) -> Raw:
-    """Read the file by what it is, whatever its name says."""
+def read_table(path, *, separator=None, encoding=None, sheet=None, names=()) -> Raw:
+    """Read the file by what it is, whatever its name says.
+
+    Of the sheets of an Excel file the first one with rows that has all `names`, and
+    where none has, the first one with rows.
+    """
     path = Path(path)
     data, name = _bytes(path), path.name
     if data.startswith(b"PAR1"):
@@ -75,7 +79,7 @@ def read_table(path, *, separator=None, encoding=None, sheet=None) -> Raw:
     if data.startswith((b"ARROW1", b"FEA1")):
         return _arrow(data, name, "an Arrow or Feather file")
     if data.startswith(b"PK"):
-        return _excel(data, name, sheet)
+        return _excel(data, name, sheet, names)
     _refuse_others(data, path)
     return _text(data, name, separator, encoding)
 
@@ -434,7 +438,7 @@ def _arrow(data: bytes, name: str, what: str) -> Raw:
     return Raw(columns, declared=declared, left_out=left_out)
 
 
-def _excel(data: bytes, name: str, sheet) -> Raw:
+def _excel(data: bytes, name: str, sheet, names) -> Raw:
     pandas = needed_pandas()
     left_out: list[str] = []
     needed(
@@ -452,38 +456,50 @@ def _excel(data: bytes, name: str, sheet) -> Raw:
                     f"{name!r} has no sheet {sheet!r}; its sheets are "
                     f"{', '.join(sheets)}."
                 )
-            frames = {}
-            for one in sheets if sheet is None else [sheet]:
-                frames[one] = book.parse(
-                    one, header=None, dtype=object, na_filter=False
-                )
-                if len(frames[one]) > 1:
+            tables = {}
+            for used in sheets if sheet is None else [sheet]:
+                found = book.parse(used, header=None, dtype=object, na_filter=False)
+                rows = found.to_numpy(dtype=object).tolist()
+                rows, _ = tables[used] = _below_titles(rows)
+                if len(rows) > 1 and set(names) <= set(map(_name, rows[0])):
                     break
+            else:  # no sheet has them all: the first one with rows
+                full = [one for one, (rows, _) in tables.items() if len(rows) > 1]
+                used = [*full, used][0]
     except InputError:
         raise
     except Exception:  # openpyxl and zipfile raise what they meet
         raise InputError(
             f"{name!r} cannot be read as an Excel file; save it again as .xlsx or CSV."
         ) from None
-    used = list(frames)[-1]
     if len(sheets) > 1 and sheet is None:
         others = ", ".join(repr(one) for one in sheets if one != used)
         left_out.append(
             f"the other sheets, {others}: {used!r} was read (--sheet names another)"
         )
-    rows = frames[used].to_numpy(dtype=object).tolist()
+    rows, n_above = tables[used]
+    if n_above:
+        left_out.append(f"{some(n_above, 'line')} above the header")
+    return _raw(rows, name, None, left_out, [])
+
+
+def _below_titles(rows) -> tuple[list[list], int]:
+    """The header of a sheet and the rows below it, and how many lines are above."""
     rows = [[None if _empty(cell) else cell for cell in row] for row in rows]
     rows = [row for row in rows if any(cell is not None for cell in row)]
     filled = [sum(cell is not None for cell in row) for row in rows]
     # Of one column no line above is told from the header.
     first = next((i for i, n_cells in enumerate(filled) if n_cells > 1), 0)
-    if first:
-        left_out.append(f"{some(first, 'line')} above the header")
-    return _raw(rows[first:], name, None, left_out, [])
+    return rows[first:], first
 
 
 def _empty(cell) -> bool:
     return cell is None or (isinstance(cell, str) and not cell.strip()) or cell != cell
+
+
+def _name(cell) -> str:
+    """A name without what would break lines of a report."""
+    return "" if _empty(cell) else " ".join(str(cell).split())
 
 
 def _raw(rows, name, separator, left_out, remarks, row_names=False) -> Raw:
@@ -491,8 +507,7 @@ def _raw(rows, name, separator, left_out, remarks, row_names=False) -> Raw:
     header, *body = rows or [()]
     if row_names:
         header = [None, *header[:-1]]
-    # A name without what would break lines of a report.
-    names = ["" if _empty(cell) else " ".join(str(cell).split()) for cell in header]
+    names = list(map(_name, header))
     if all(len(n) > 2 and n[0] == n[-1] == "'" for n in names if n):
         names = [n[1:-1] for n in names]
         body = [[_unquoted(cell) for cell in row] for row in body]

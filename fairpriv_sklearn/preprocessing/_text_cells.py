@@ -12,7 +12,7 @@ from functools import cache
 
 import numpy as np
 
-from .._shared.arguments import checked, flag, having, one_of, optional
+from .._shared.arguments import checked, flag_or_none, having, one_of
 from .._shared.arrays import objects_of
 
 MISSING = {
@@ -227,9 +227,11 @@ def cell_value(value, decimal: str, day_first: bool | None) -> float | datetime 
 
 
 @checked(
-    X=having("a data frame of pandas", "iloc", "columns"),
+    X=having(
+        "a data frame of pandas, as to_pandas() of others makes one", "iloc", "columns"
+    ),
     decimal=one_of(*OTHER_MARK),
-    day_first=optional(flag),
+    day_first=flag_or_none,
 )
 def parse_cells(X, *, decimal=".", day_first=None):
     """Read numbers and dates that a data frame holds as text, as people write them.
