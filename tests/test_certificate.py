@@ -625,3 +625,45 @@ def test_replay_of_a_blind_repair_that_draws(constraint, relation):
     assert one.parity_interval_ == two.parity_interval_
     assert one.privacy_ == two.privacy_
     assert_array_equal(one.predict(table[0]), two.predict(table[0]))
+
+
+class _Near(ClassifierMixin, BaseEstimator):
+    """All people are near the threshold: soft decisions differ little."""
+
+    def __init__(self, n_classes):
+        self.n_classes = n_classes
+
+    def fit(self, X, y=None):
+        self.classes_ = np.arange(self.n_classes)
+        return self
+
+    def predict_proba(self, X):
+        found = np.full((len(X), self.n_classes), 1 / self.n_classes)
+        found[:, :2] += np.where(X[:, :1] > 0, 1, -1) * [[0.002, -0.002]]
+        return found
+
+    def predict(self, X):
+        return self.predict_proba(X).argmax(axis=1)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_groups_whose_decisions_are_drawn_are_not_said_to_be_untold(n_classes):
+    """The steps cannot tell them, and counts of decisions can; few people still not."""
+    rng = np.random.default_rng(0)
+    group = np.repeat(["a", "b", "few"], [1000, 1000, 6])
+    X = np.where(group == "b", -1.0, 1.0)
+    X = np.where(rng.random(len(X)) < 0.25, -X, X)[:, None]
+    repair = DP2DPClassifier(
+        FrozenEstimator(_Near(n_classes).fit(X)),
+        classes=list(range(n_classes)),
+        groups=["a", "b", "few"],
+        base_guarantee="public",
+        random_state=0,
+    )
+    with pytest.warns(RepairWarning) as told:
+        repair.fit(X, np.zeros(len(X), dtype=int), sensitive_features=group)
+    said = [str(warning.message) for warning in told]
+    assert any("some are drawn now" in one for one in said)
+    assert repair.pooled_groups_.tolist() == ["few"]
+    untold = [one for one in said if "it cannot be told" in one]
+    assert len(untold) == 1 and "the groups ['few'] differ from the others" in untold[0]

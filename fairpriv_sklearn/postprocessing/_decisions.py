@@ -16,6 +16,7 @@ from ._queries import MarginCounts, SoftCounts
 from ._repair import MetaRepair
 from ._significance import (
     MAY_REMAIN,
+    are_drowned,
     next_to_nobody,
     untold_cells,
     untold_groups,
@@ -208,12 +209,15 @@ class DecisionRepair(MetaRepair):
         offsets = np.where(found.told[:, :, None], found.offsets, 0.0)
         if of_margins:
             offsets = parity.drawn_together(offsets[0])[None]
-        self._set_pooled(~found.told, "without a shift")
         self._publish_offsets(offsets)
-        self._certify(wall, rows.with_columns(scores=scores, cells=cells))
+        told = self._certify(wall, rows.with_columns(scores=scores, cells=cells))
+        self._set_pooled(~found.told & ~told, "without a shift")
 
-    def _certify(self, wall, rows) -> None:
-        """Count the decisions; draw some of them if the groups differ still."""
+    def _certify(self, wall, rows) -> np.ndarray:
+        """Count the decisions; draw some of them if the groups differ still.
+
+        Returns which groups that tells apart, by true class: none if none is drawn.
+        """
         n_conditions, n_groups, n_classes = self._table_shape()
         shape = n_conditions, n_groups, 2 * n_classes
         query = CellCounts(shape, name="certificate", norm="l2")
@@ -226,11 +230,13 @@ class DecisionRepair(MetaRepair):
             self._note(MANY_RATES)
         noise, tolerance = wall.scale(query), self.fairness_tolerance
         rule = certificate.drawn_decisions(counts, rates, noise, tolerance)
-        if rule is not None:
-            self.rule_ = rule
-            self._group_weights = np.maximum(counts.sum(axis=(0, 2)), 1.0)
-            self._key = wall.noise.public().key(32)
-            self._note(DRAWN)
+        if rule is None:
+            return np.zeros((n_conditions, n_groups), dtype=bool)
+        self.rule_ = rule
+        self._group_weights = np.maximum(counts.sum(axis=(0, 2)), 1.0)
+        self._key = wall.noise.public().key(32)
+        self._note(DRAWN)
+        return ~are_drowned(counts, noise**2)
 
     def _regions(self, scores, codes) -> np.ndarray:
         """Where a randomised rule draws alike, row by row."""
