@@ -131,6 +131,8 @@ OTHERS = {
     "_door/_stream.py": "linear_ranges",
     "_door/estimator.py": "refusals",
     "_door/groups.py": "groups",
+    "_door/inside.py": "refusals",
+    "_door/readers.py": "refusals",
     "_shared/arguments.py": "groups",
     "_shared/callers.py": "hushed",
     "_shared/domain.py": "breaches_variants",

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from fairpriv_sklearn._door.estimator import DPEstimator, read_bounds
+from fairpriv_sklearn._door.bounds import read_bounds
+from fairpriv_sklearn._door.estimator import DPEstimator
 
 
 class Toy(DPEstimator):

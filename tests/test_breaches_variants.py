@@ -21,7 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 from test_breaches import SECRET, private_line, randomised_repair, twins
 
-from fairpriv_sklearn._door.estimator import public_classes
+from fairpriv_sklearn._door.labels import public_classes
 from fairpriv_sklearn._shared.domain import is_ours
 from fairpriv_sklearn._shared.guarded import guarded
 from fairpriv_sklearn.accounting import WithoutReplacementGaussianEvent

@@ -10,11 +10,6 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 
-from fairpriv_sklearn._door.estimator import (
-    _compares_as_python,
-    encode_labels,
-    positions_in,
-)
 from fairpriv_sklearn._door.groups import (
     as_label_array,
     as_table,
@@ -24,6 +19,11 @@ from fairpriv_sklearn._door.groups import (
     label_list,
     predict_groups,
     public_groups,
+)
+from fairpriv_sklearn._door.labels import (
+    _compares_as_python,
+    encode_labels,
+    positions_in,
 )
 from fairpriv_sklearn._shared.arguments import public_labels
 from fairpriv_sklearn._shared.domain import check_columns, refuse_dates

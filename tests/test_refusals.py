@@ -69,8 +69,8 @@ from sklearn.utils import all_estimators
 from sklearn.utils.fixes import parse_version
 
 import fairpriv_sklearn
-from fairpriv_sklearn._door.estimator import refuse_cells
 from fairpriv_sklearn._door.groups import named_positions
+from fairpriv_sklearn._door.readers import refuse_cells
 from fairpriv_sklearn._shared import guarded
 from fairpriv_sklearn._shared.origin import _ORIGINS, origin
 from fairpriv_sklearn._training._penalty import most_records

@@ -28,7 +28,7 @@ from .._shared.nested import argument_of, owners
 from .._shared.purity import refuse_spreading
 from .._shared.sklearn import asks_for, routing_enabled, safe_indexing
 from .._wall import Fact, leaks_foreseen, warn_leak
-from .estimator import positions_in
+from .labels import positions_in
 
 POOLED = -1  # code of a row whose label is not in the public list
 NEEDED = (

@@ -10,7 +10,7 @@ from scipy.stats import norm
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from .._door.estimator import n_entries, read_bounds
+from .._door.bounds import n_entries, read_bounds
 from .._door.groups import sensitive_positions
 from .._shared.arguments import number
 from .._shared.arrays import row_slices

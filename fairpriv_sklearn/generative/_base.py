@@ -9,13 +9,9 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from .._door.estimator import (
-    DELTA_CONSTRAINT,
-    DPEstimator,
-    encode_labels,
-    label_codes,
-    read_bounds,
-)
+from .._door.bounds import read_bounds
+from .._door.estimator import DELTA_CONSTRAINT, DPEstimator
+from .._door.labels import encode_labels, label_codes
 from .._shared.arguments import comes_in_parts
 from .._shared.callers import usual_underflow
 from .._shared.domain import domain, refuse_dates, same_length

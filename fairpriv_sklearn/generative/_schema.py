@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._door.estimator import read_bounds
+from .._door.bounds import read_bounds
 from .._door.groups import column_names
 from .._shared.domain import domain
 

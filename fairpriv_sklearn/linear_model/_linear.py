@@ -9,13 +9,8 @@ from scipy.special import erf
 from sklearn.base import RegressorMixin
 from sklearn.utils import assert_all_finite
 
-from .._door.estimator import (
-    DELTA_CONSTRAINT,
-    MIN_RECORDS,
-    DPEstimator,
-    public_target_range,
-    read_target_range,
-)
+from .._door.bounds import public_target_range, read_target_range
+from .._door.estimator import DELTA_CONSTRAINT, MIN_RECORDS, DPEstimator
 from .._shared.domain import domain, refuse_dates
 from .._shared.sklearn import Interval, StrOptions, fit_context
 from .._training._bounded import BOUNDED_CONSTRAINTS, BoundedLinearMixin

@@ -7,7 +7,8 @@ from numbers import Real
 import numpy as np
 from sklearn.base import ClassifierMixin
 
-from .._door.estimator import DELTA_CONSTRAINT, MIN_RECORDS, DPEstimator, encode_labels
+from .._door.estimator import DELTA_CONSTRAINT, MIN_RECORDS, DPEstimator
+from .._door.labels import encode_labels
 from .._shared.sklearn import Interval, fit_context
 from .._training._bounded import (
     BOUNDED_CONSTRAINTS,

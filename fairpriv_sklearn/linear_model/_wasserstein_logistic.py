@@ -9,8 +9,9 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.base import ClassifierMixin
 
-from .._door.estimator import MIN_RECORDS, DPEstimator, encode_labels, public_classes
+from .._door.estimator import MIN_RECORDS, DPEstimator
 from .._door.groups import blind_X
+from .._door.labels import encode_labels, public_classes
 from .._shared.callers import warn_caller
 from .._shared.domain import same_length
 from .._shared.sklearn import Interval, StrOptions, fit_context

@@ -5,8 +5,8 @@ from itertools import combinations
 
 import numpy as np
 
-from .._door.estimator import positions_in
 from .._door.groups import label_list
+from .._door.labels import positions_in
 from .._shared.arguments import column, is_missing_label
 from .._shared.arrays import count_cells
 from .._shared.domain import check_columns

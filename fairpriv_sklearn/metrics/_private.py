@@ -7,8 +7,9 @@ import numpy as np
 from scipy.special import log_ndtr, ndtr
 from sklearn.utils.validation import column_or_1d
 
-from .._door.estimator import batched, positions_in
+from .._door.estimator import batched
 from .._door.groups import POOLED, encode_groups, label_values, public_groups
+from .._door.labels import positions_in
 from .._shared.arguments import (
     checked,
     listed,

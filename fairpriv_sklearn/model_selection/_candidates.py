@@ -20,14 +20,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import Pipeline
 
-from .._door.estimator import (
-    DPEstimator,
-    check_arguments,
-    encode_labels,
-    label_lists,
-    last_step,
-    refuse_cells,
-)
+from .._door.estimator import DPEstimator
 from .._door.groups import (
     label_list,
     labels_by,
@@ -40,6 +33,9 @@ from .._door.groups import (
     refuse_without_groups,
     without_sensitive_columns,
 )
+from .._door.inside import check_arguments, label_lists, last_step
+from .._door.labels import encode_labels
+from .._door.readers import refuse_cells
 from .._shared import nested
 from .._shared.guarded import NUMERIC_ERRORS, ask_wrapped, fit_wrapped
 from .._shared.purity import estimators_inside, pure_clone, refuse_spreading

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.stats import norm
 
-from .._door.estimator import positions_in
+from .._door.labels import positions_in
 from .._shared.arguments import calls, number, one_of, real, word
 from .._shared.guarded import WrappedEstimatorError, guarded
 from ..metrics import _disparity

@@ -12,19 +12,15 @@ from sklearn.utils.metadata_routing import MethodMapping
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
-from .._door.estimator import (
-    DELTA_CONSTRAINT,
-    DPEstimator,
-    check_given,
-    check_nested_arguments,
-)
+from .._door.estimator import DELTA_CONSTRAINT, DPEstimator
 from .._door.groups import (
     AttributeAwareMixin,
     as_table,
     refuse_groups,
     refuse_without_groups,
 )
-from .._shared.domain import same_length
+from .._door.inside import check_nested_arguments
+from .._shared.domain import check_given, same_length
 from .._shared.guarded import ask_wrapped
 from .._shared.origin import as_it_is
 from .._shared.sklearn import HasMethods, Interval, StrOptions, fit_context, router_of

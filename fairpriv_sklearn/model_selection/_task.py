@@ -8,15 +8,17 @@ import numpy as np
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.utils.validation import column_or_1d
 
-from .._door.estimator import (
-    check_given,
-    encode_labels,
-    public_target_range,
-    read_target_range,
-    refuse_cells,
-)
+from .._door.bounds import public_target_range, read_target_range
 from .._door.groups import NEEDED, code_groups
-from .._shared.domain import check_columns, domain, refuse_dates, same_length
+from .._door.labels import encode_labels
+from .._door.readers import refuse_cells
+from .._shared.domain import (
+    check_columns,
+    check_given,
+    domain,
+    refuse_dates,
+    same_length,
+)
 from .._shared.sensitivity import rows_changed
 from .._wall import PrivacyFilter, Query, Rows, rows_of
 from ..postprocessing import ConstantClassifier, ConstantRegressor

@@ -4,16 +4,10 @@ import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_array
 
-from .._door.estimator import (
-    MIN_RECORDS,
-    DPEstimator,
-    check_given,
-    encode_labels,
-    n_entries,
-    range_of,
-    read_bounds,
-)
-from .._shared.domain import domain, refuse_dates, same_length
+from .._door.bounds import n_entries, range_of, read_bounds
+from .._door.estimator import MIN_RECORDS, DPEstimator
+from .._door.labels import encode_labels
+from .._shared.domain import check_given, domain, refuse_dates, same_length
 from .._shared.rowwise import row_softmax
 from .._shared.sklearn import StrOptions, fit_context
 from .._training._progress import with_callbacks

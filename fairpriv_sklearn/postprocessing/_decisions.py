@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 from sklearn.frozen import FrozenEstimator
 
-from .._door.estimator import public_classes
+from .._door.labels import public_classes
 from .._wall import CellCounts, Release, calibrate_gaussian
 from . import _blind as blind
 from . import _certificate as certificate

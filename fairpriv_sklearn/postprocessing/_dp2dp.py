@@ -13,11 +13,12 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from .._door.estimator import DELTA_CONSTRAINT, check_given, encode_labels
+from .._door.estimator import DELTA_CONSTRAINT
 from .._door.groups import fit_groups
+from .._door.labels import encode_labels
 from .._shared.arguments import number
 from .._shared.arrays import project_simplex
-from .._shared.domain import same_length
+from .._shared.domain import check_given, same_length
 from .._shared.rowwise import RowDraws
 from .._shared.sklearn import (
     HasProbabilities,

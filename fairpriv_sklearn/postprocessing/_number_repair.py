@@ -13,7 +13,7 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._door.estimator import n_entries, read_bounds
+from .._door.bounds import n_entries, read_bounds
 from .._shared.arguments import each, number
 from .._shared.arrays import row_slices
 from .._shared.rowwise import RowDraws

@@ -25,14 +25,9 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from .._door.estimator import (
-    DPEstimator,
-    check_arguments,
-    first_step,
-    label_lists,
-    last_step,
-)
+from .._door.estimator import DPEstimator
 from .._door.groups import refuse_left_out, refuse_without_groups
+from .._door.inside import check_arguments, first_step, label_lists, last_step
 from .._shared.callers import warn_caller
 from .._shared.guarded import WrappedEstimatorError, fit_wrapped, guarded, numbers_of
 from .._shared.purity import pure_clone, refuse_spreading

@@ -18,7 +18,7 @@ from sklearn.utils import assert_all_finite, get_tags
 from sklearn.utils.metadata_routing import MethodMapping, process_routing
 
 from .._door._stream import to_travel
-from .._door.estimator import DPEstimator, last_step, reader_of, refuse_cells
+from .._door.estimator import DPEstimator
 from .._door.groups import (
     AttributeAwareMixin,
     as_label_array,
@@ -35,6 +35,8 @@ from .._door.groups import (
     without_columns,
     without_sensitive_columns,
 )
+from .._door.inside import last_step
+from .._door.readers import reader_of, refuse_cells
 from .._shared.arguments import each
 from .._shared.arrays import row_slices
 from .._shared.callers import warn_caller

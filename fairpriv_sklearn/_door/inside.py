@@ -1,0 +1,111 @@
+"""What an estimator is made of, and whether the arguments of all that are right."""
+
+from sklearn.base import BaseEstimator, is_classifier, is_regressor
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
+
+from .._shared.nested import owners
+from .._wall import refuse_together, refuse_widths
+from .estimator import DPEstimator
+from .labels import public_classes
+
+
+def check_arguments(estimator, n_columns: int | None, n_labels: int = 2) -> None:
+    """Refuse arguments, nested ones too, that are wrong for any table of this width.
+
+    Or of any, without one.
+
+    For who fits others, before anything is spent.
+    """
+    check_nested_arguments(estimator)
+    last = last_step(estimator)
+    if isinstance(last, BaseEstimator):
+        refuse_together(last, n_labels)
+    if isinstance(last, BaseEstimator) and not get_tags(last).target_tags.single_output:
+        raise ValueError(
+            f"{type(last).__name__} takes several targets, and here there is one: pass "
+            "the estimator that it wraps."
+        )
+    if isinstance(last, DPEstimator):
+        last._refuse_outputs(1)
+    refuse_widths(estimator, n_columns)
+
+
+def check_nested_arguments(estimator) -> None:
+    """Refuse arguments, nested ones too, that are wrong for any table."""
+    for owner in owners(estimator).values():
+        if isinstance(owner, DPEstimator):
+            owner._check_arguments()
+        # Estimators of others need not have constraints.
+        elif isinstance(owner, BaseEstimator):
+            if hasattr(owner, "_parameter_constraints"):
+                owner._validate_params()
+            _refuse_labels_as_numbers(owner)
+
+
+def label_lists(estimator) -> list[list]:
+    """Lists of labels of the private models inside that are handed labels as they are.
+
+    Those without a list of their own get that of whoever fits them.
+    """
+    last = last_step(estimator)
+    inside = models_inside(last) if is_scikit_learns_model(last) else []
+    if isinstance(last, DPEstimator):
+        listed = getattr(last, "classes", None)
+        if listed is not None:
+            return [public_classes(listed).tolist()]
+        inside = [getattr(last, "estimator", None)]
+    elif type(last).__name__ in _NUMBER_LABELS:
+        return []
+    return [listed for model in inside for listed in label_lists(model)]
+
+
+# These hand on 0, 1, ... for the labels that they find.
+_NUMBER_LABELS = """VotingClassifier StackingClassifier BaggingClassifier
+    OneVsRestClassifier OneVsOneClassifier""".split()
+
+
+def _refuse_labels_as_numbers(estimator) -> None:
+    """Refuse lists of classes inside an ensemble that will not hold its numbers."""
+    kind = type(estimator).__name__
+    prefit = getattr(estimator, "cv", None) == "prefit"
+    if kind not in _NUMBER_LABELS or not is_scikit_learns_model(estimator) or prefit:
+        return
+    for model in map(last_step, models_inside(estimator)):
+        listed = getattr(model, "classes", None)
+        if not isinstance(model, DPEstimator) or listed is None:
+            continue
+        if not {0, 1} <= set(public_classes(listed, 1).tolist()):
+            raise ValueError(
+                f"{kind} hands on numbers for labels: in the {type(model).__name__} in "
+                "it list classes=[0, 1, ...]."
+            )
+
+
+def is_scikit_learns_model(estimator) -> bool:
+    ours = not isinstance(estimator, FrozenEstimator)
+    theirs = type(estimator).__module__.startswith("sklearn.")
+    return ours and theirs and (is_classifier(estimator) or is_regressor(estimator))
+
+
+def models_inside(estimator) -> list:
+    """What a model of scikit-learn that is made of others hands its table to."""
+    found = [getattr(estimator, name, None) for name in ("estimator", "regressor")]
+    several = estimator.get_params(deep=False).get("estimators") or ()
+    return [*found, *(model for _, model in several)]
+
+
+def first_step(estimator):
+    """The estimator itself, or what a pipeline hands its table to."""
+    while isinstance(estimator, Pipeline):
+        steps = (step for _, step in estimator.steps if hasattr(step, "fit"))
+        estimator = next(steps, None)
+    return estimator
+
+
+def last_step(estimator):
+    """The estimator itself, or the last of a pipeline."""
+    while isinstance(estimator, Pipeline):
+        estimator = estimator.steps[-1][1]
+    return estimator
