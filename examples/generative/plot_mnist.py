@@ -36,12 +36,11 @@ else:
 columns = {
     "data": None,
     "Sinkhorn\nepsilon = 10": DPSinkhornGenerator(epsilon=10),
-    "Sinkhorn\nepsilon = 3": DPSinkhornGenerator(epsilon=3),
     "Sinkhorn\nepsilon = 1": DPSinkhornGenerator(epsilon=1),
     "sliced\nepsilon = 10": DPSlicedWassersteinGenerator(epsilon=10),
 }
 wanted = np.repeat(np.arange(10), 6)
-fig, axes = plt.subplots(1, len(columns), figsize=(13, 5))
+fig, axes = plt.subplots(1, len(columns), figsize=(10.4, 5))
 for ax, (title, generator) in zip(axes, columns.items(), strict=True):
     if generator is None:
         images = np.concatenate([X[y == digit][:6] for digit in range(10)])

@@ -6,8 +6,9 @@ An autoencoder compresses sixteen features into two numbers. Eight features tell
 which side of a line a target lies, eight tell the group. A penalty on the sliced
 Wasserstein distance between the groups' codes makes the code forget the group, so that
 models trained on it, by people who know nothing of fairness or privacy, inherit both.
-These are the experiments on representations of Rodríguez-Vítores, Lalanne and Loubes
-(2025).
+This is a smaller version of the experiments on representations of Rodríguez-Vítores,
+Lalanne and Loubes (2025); with their 30,000 records and several random starts it is run
+by ``examples/benchmarks/fair_networks.py``.
 """
 
 # %%
@@ -21,12 +22,12 @@ from sklearn.linear_model import LogisticRegression
 from fairpriv_sklearn.datasets import make_spurious_regression
 from fairpriv_sklearn.neural_network import DPWassersteinAutoencoder
 
-n_train = 30_000
+n_train = 10_000
 X, Y, group = make_spurious_regression(n_train, random_state=0)
 X_test, Y_test, group_test = make_spurious_regression(20_000, random_state=1)
 y, y_test = Y.sum(axis=1) > 1, Y_test.sum(axis=1) > 1
 weights = [0, 0.75, 0.9]
-epsilons = [np.inf, 1, 0.1]
+epsilons = [np.inf, 3, 1]
 
 
 # %%
@@ -34,7 +35,7 @@ epsilons = [np.inf, 1, 0.1]
 # gradients are the expensive ones, and gets less noise.
 
 
-def fit(weight, epsilon, seed=0):
+def fit(weight, epsilon):
     encoder = DPWassersteinAutoencoder(
         n_components=2,
         epsilon=epsilon,
@@ -47,7 +48,7 @@ def fit(weight, epsilon, seed=0):
         max_iter=80,
         bounds=(-1, 2),
         groups=[0, 1],
-        random_state=seed,
+        random_state=0,
     )
     return encoder.fit(X, sensitive_features=group)
 
@@ -78,7 +79,8 @@ fig.tight_layout()
 # impact is the smaller of the ratio of the groups' rates of positive predictions and
 # its inverse; 1 is parity. "core" is the mean squared error of the reconstructed core
 # features. (The logistic regression itself is not private here; a private one would
-# take its own budget.)
+# take its own budget.) All from one random start, which matters more than the noise
+# does; means over three are in ``examples/benchmarks/fair_networks.txt``.
 
 
 def numbers(encoder):
@@ -109,31 +111,3 @@ axes[0].axvline(0.8, color="grey", lw=0.8)
 axes[0].legend(fontsize="small")
 fig.tight_layout()
 plt.show()
-
-# %%
-# Against what was asked of it, at epsilon = 1 and weight 0.75: means over three random
-# starts, which matter more than the noise does here. With one seed the start is the
-# same for every epsilon.
-
-
-def verdict(passed, what):
-    print("met:   " if passed else "missed:", what)
-
-
-def mean_numbers(weight, epsilon):
-    more = [numbers(fit(weight, epsilon, seed)) for seed in (1, 2)]
-    return np.mean([table[weight, epsilon], *more], axis=0)
-
-
-keys = [(0, 1), (0.75, 1), (0.75, np.inf)]
-plain, fair, noiseless = (mean_numbers(*key) for key in keys)
-verdict(
-    plain[1] < 0.5 and fair[1] > 0.8,
-    f"disparate impact {plain[1]:.2f} (asked: < 0.5) to {fair[1]:.2f} (asked: > 0.8)",
-)
-ratio = fair[2] / plain[2]
-verdict(ratio <= 1.3, f"core error {ratio:.2f} times that of weight 0, allowed: 1.3")
-names = ("accuracy", "disparate impact", "core error")
-for name, private, free in zip(names, fair, noiseless, strict=True):
-    close = abs(private / free - 1) <= 0.1
-    verdict(close, f"{name} {private:.3f}, without noise {free:.3f}: within 10 %")

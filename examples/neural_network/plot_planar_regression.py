@@ -5,8 +5,9 @@ A private and fair regression in the plane
 A network predicts a point of the unit square from features of which half reveal the
 group, and the group tells something about the point. A penalty on the sliced
 Wasserstein distance keeps the groups' predictions together; noisy gradients keep the
-records private. These are the experiments with two outputs of Rodríguez-Vítores,
-Lalanne and Loubes (2025).
+records private. This is a smaller version of the experiments with two outputs of
+Rodríguez-Vítores, Lalanne and Loubes (2025); with their 30,000 records and several
+random starts it is run by ``examples/benchmarks/fair_networks.py``.
 """
 
 # %%
@@ -20,18 +21,18 @@ import numpy as np
 from fairpriv_sklearn.datasets import make_spurious_regression
 from fairpriv_sklearn.neural_network import DPWassersteinMLPRegressor
 
-n_train = 30_000
+n_train = 10_000
 X, Y, group = make_spurious_regression(n_train, random_state=0)
 X_test, Y_test, group_test = make_spurious_regression(20_000, random_state=1)
 weights = [0, 0.75, 0.9]
-epsilons = [np.inf, 1, 0.1]
+epsilons = [np.inf, 3, 1]
 
 
 # %%
 # Bounds and groups are public arguments. The two clip norms are the defaults.
 
 
-def fit(weight, epsilon, seed=0):
+def fit(weight, epsilon):
     model = DPWassersteinMLPRegressor(
         hidden_layer_sizes=(8,),
         epsilon=epsilon,
@@ -43,7 +44,7 @@ def fit(weight, epsilon, seed=0):
         bounds=(-1, 2),
         target_bounds=(0, 1),
         groups=[0, 1],
-        random_state=seed,
+        random_state=0,
     )
     return model.fit(X, Y, sensitive_features=group)
 
@@ -76,7 +77,8 @@ fig.tight_layout()
 # In numbers: the mean squared error, the squared sliced distance between the groups'
 # predictions, and the odds disparities OD_0 and OD_1. For these a prediction is cut at
 # the diagonal: OD_y is the difference of the groups' shares above it among the records
-# whose target lies below (y = 0) or above (y = 1).
+# whose target lies below (y = 0) or above (y = 1). All from one random start; means
+# over three are in ``examples/benchmarks/fair_networks.txt``.
 
 levels = (np.arange(500) + 0.5) / 500
 angles = np.pi * (np.arange(30) + 0.5) / 30
@@ -124,28 +126,3 @@ axes[0].legend(fontsize="small")
 fig.suptitle("From right to left: weights 0, 0.75, 0.9")
 fig.tight_layout()
 plt.show()
-
-# %%
-# Against what was asked of it, at epsilon = 1 and weight 0.75: means over three random
-# starts. With one seed the start is the same for every epsilon.
-
-
-def verdict(passed, what):
-    print("met:   " if passed else "missed:", what)
-
-
-def mean_numbers(weight, epsilon):
-    more = [numbers(fit(weight, epsilon, seed)) for seed in (1, 2)]
-    return np.mean([table[weight, epsilon], *more], axis=0)
-
-
-keys = [(0, 1), (0.75, 1), (0.75, np.inf)]
-plain, fair, noiseless = (mean_numbers(*key) for key in keys)
-cut, cost = plain[1] / fair[1], fair[0] / plain[0]
-verdict(cut >= 5, f"sliced W2 (squared) cut {cut:.1f} times, asked: 5")
-verdict(cost <= 1.5, f"MSE {cost:.2f} times that of weight 0, allowed: 1.5")
-for name, private, free in zip(
-    ("MSE", "SW2", "OD_0", "OD_1"), fair, noiseless, strict=True
-):
-    close = abs(private / free - 1) <= 0.1
-    verdict(close, f"{name} {private:.4f}, without noise {free:.4f}: within 10 %")

@@ -7,7 +7,7 @@ private for whole records, preprocessing included. Beside the curves stand the n
 that Lowy, Gupta and Razaviyayn (2023) publish for DP-FERMI, which protects the
 sensitive attribute only.
 
-The points are means over three splits; tables over five, with standard errors, are in
+The points are means over two splits; tables over five, with standard errors, are in
 ``examples/benchmarks/fair_classification_tables.txt``.
 """
 
@@ -137,7 +137,7 @@ def trade_off(data, target, knots, steps, epsilon, seed):
     return points, model.privacy_.epsilon_if_public
 
 
-def mean_trade_off(task, epsilon, n_splits=3):
+def mean_trade_off(task, epsilon, n_splits=2):
     points, spent = zip(
         *(trade_off(*task, epsilon, seed) for seed in range(n_splits)), strict=True
     )
