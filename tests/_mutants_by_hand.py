@@ -4878,6 +4878,85 @@ MUTANTS = [
         "    if isinstance(step, Pipeline):",
         "steps side by side keep what an earlier fit of a pipeline gave them",
     ),
+    (
+        "h1600",
+        "privacy/_steps.py",
+        """    if hasattr(estimator, "fit_resample"):
+        return False""",
+        """    if hasattr(estimator, "fit_resample"):
+        return True""",
+        "what draws rows anew is said to learn nothing",
+    ),
+    (
+        "h1601",
+        "privacy/_steps.py",
+        "is_known = one.step.guarantee or one.frozen or _is_scikit_learns(one.estimator)",
+        "is_known = True",
+        "a search spends on steps of other packages that learn",
+    ),
+    (
+        "h1602",
+        "privacy/_steps.py",
+        "is_known = one.step.guarantee or one.frozen or _is_scikit_learns(one.estimator)",
+        "is_known = one.step.guarantee or one.frozen",
+        "scikit-learn's own steps are tried on made-up rows",
+    ),
+    (
+        "h1603",
+        "privacy/_steps.py",
+        "holds_others = len(owners(one.estimator)) > 1",
+        "holds_others = False",
+        "a model inside of a wrapper spends on made-up rows",
+    ),
+    (
+        "h1604",
+        "privacy/_steps.py",
+        "if any(_learns(one.estimator, kind, X) for kind in (float, str)):",
+        "if any(_learns(one.estimator, kind, X) for kind in (float,)):",
+        "a step that takes text only is tried on numbers",
+    ),
+    (
+        "h1605",
+        "privacy/_steps.py",
+        "            table = type(X)(table, columns=X.columns)",
+        "            pass",
+        "a step that chooses columns by name is tried on an array",
+    ),
+    (
+        "h1606",
+        "privacy/_steps.py",
+        "    tried, y = clone(estimator), np.arange(20) % 2",
+        "    tried, y = estimator, np.arange(20) % 2",
+        "the step itself is left fitted to made-up rows",
+    ),
+    (
+        "h1607",
+        "privacy/_steps.py",
+        "    steps = [step for step in found if step.conditional_on]",
+        "    steps = []",
+        "nobody is told that a guarantee will be conditional",
+    ),
+    (
+        "h1608",
+        "postprocessing/_phases.py",
+        "conditions_of(m.given) for m in self.models if m.declared is None",
+        "conditions_of(m.given) for m in self.models",
+        "what was declared public is said to be conditional",
+    ),
+    (
+        "h1609",
+        "model_selection/_candidates.py",
+        "    refuse_learners(chosen, task.X)\n",
+        "",
+        "a search spends on a step of another package that learns",
+    ),
+    (
+        "h1610",
+        "model_selection/_candidates.py",
+        "        if fact.isidentifier():",
+        "        if True:",
+        "a condition that is no argument is asked for as one",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

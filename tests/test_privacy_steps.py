@@ -1,9 +1,11 @@
 """What steps do to privacy: containers, models made of models, other libraries."""
 
 import math
+import re
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
@@ -63,6 +65,7 @@ from fairpriv_sklearn.privacy._foreign import diffprivlib_guarantee
 from fairpriv_sklearn.privacy._steps import (
     expected_guarantee,
     kept,
+    refuse_learners,
     walk,
 )
 
@@ -584,6 +587,106 @@ def test_a_budget_says_what_around_private_steps_is_not_private():
         with_budget(clone(repair).set_params(estimator=LinearRegression()), 1.0)
 
 
+class Halves(TransformerMixin, BaseEstimator):
+    """A step of another package that learns nothing, which nobody says of it."""
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        return X / 2
+
+
+class Said(Halves):
+    __fairpriv_row_pure__ = True
+
+
+class Drawn(Said):
+    def fit_resample(self, X, y):
+        return X[::2], y[::2]
+
+
+def test_what_a_guarantee_will_be_conditional_on_is_said_before_the_fit():
+    """Only the report said that epsilon is infinite."""
+    rows = np.random.default_rng(0).random((900, 2))
+    y, groups = np.tile([0, 1], 450), np.repeat([0, 1], 450)
+    plain = {"classes": [0, 1], "fairness_weight": 0}
+    model = DPWassersteinLogisticRegression(data_norm=1.0, **plain)
+    held = "halves .Halves. learns nothing and works on each row on its own"
+    own_row = "functiontransformer .FunctionTransformer. works on each row"
+    for first, said in (
+        (Halves(), f"^The guarantee of the whole is conditional.*: {held}. Declare"),
+        (FunctionTransformer(lambda X: X), f"conditional.*: {own_row}.* ufunc"),
+        (Drawn(), "(Not private: drawn|Not all of estimator .*drawn .Drawn. is not c)"),
+        (Said(), None),
+        (FunctionTransformer(np.tanh), None),
+    ):
+        pipeline = make_pipeline(first, model)
+        repair = DP2DPClassifier(pipeline, classes=[0, 1], groups=[0, 1])
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            with_budget(pipeline, 1.0)
+            repair.fit(rows, y, sensitive_features=groups)
+        found = [one for one in caught if one.category is PrivacyLeakWarning]
+        assert len(found) == (2 if said else 0)
+        assert all(re.search(said, str(one.message)) for one in found)
+        assert (repair.privacy_.epsilon == np.inf) == bool(said)
+    fitted = FrozenEstimator(make_pipeline(Halves(), model).fit(rows, y))
+    repair.set_params(estimator=fitted)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RepairWarning)
+        with pytest.warns(PrivacyLeakWarning, match=held):
+            repair.fit(rows, y, sensitive_features=groups)
+        warnings.simplefilter("error", PrivacyLeakWarning)
+        repair.set_params(base_guarantee="public")
+        repair.fit(rows, y, sensitive_features=groups)
+    assert repair.privacy_.epsilon <= 1.0
+
+
+class Kept(Halves):
+    """It keeps three columns of what is `wanted`, and takes nothing else."""
+
+    def __init__(self, wanted=float):
+        self.wanted = wanted
+
+    def fit(self, X, y):
+        self.seen_ = X  # what a fit that fails leaves does not count
+        rows = X.to_numpy() if self.wanted == "frame" else X
+        if self.wanted in (float, str):
+            assert all(isinstance(cell, self.wanted) for cell in rows[:, 0])
+        assert rows.shape[1] == 3 and np.unique(y).tolist() == [0, 1]
+        return self
+
+
+class Holds(Halves):
+    """Holds a model, which may have a ledger."""
+
+    def __init__(self, model):
+        self.model = model
+
+    def fit(self, X, y):
+        self.model_ = clone(self.model).fit(X, y)
+
+
+@pytest.mark.parametrize("wanted", [float, str, "frame", None])
+def test_what_learns_of_made_up_rows_is_refused(wanted):
+    rows = np.full((5, 3), np.nan)  # which no made-up one is
+    X = pd.DataFrame(rows, columns=["a", "b", "c"]) if wanted == "frame" else rows
+    pipeline = make_pipeline(Said(), Kept(wanted), line())
+    with pytest.raises(ValueError, match="^kept .Kept. learns from its rows, and"):
+        refuse_learners(pipeline, X)
+    assert not hasattr(pipeline[1], "seen_")  # a copy was fitted
+
+
+def test_what_is_known_or_takes_no_made_up_rows_is_not_refused():
+    ledger = PrivacyLedger(9.0, 1e-5)
+    frozen = FrozenEstimator(make_pipeline(Kept().fit(np.ones((2, 3)), [0, 1])))
+    model = line().set_params(ledger=ledger)
+    steps = [Said(), Kept(), Holds(model), StandardScaler(), frozen, model]
+    refuse_learners(make_pipeline(*steps), np.ones((5, 4)))  # not three columns
+    assert ledger.spends() == []
+
+
 def test_nothing_private_is_expected_of_plain_models():
     assert expected_guarantee(StandardScaler()) is None
     assert surely_uncovered(make_pipeline(StandardScaler(), line())) == [
@@ -802,7 +905,8 @@ def test_a_guarantee_does_not_tell_that_all_labels_are_equal(n_positive, piped):
     if not n_positive:
         voters = VotingClassifier([("one", clone(inner))], voting="soft")
         repair.set_params(estimator=voters)
-        said = repair.fit(X, labels, sensitive_features=LABELS).privacy_
+        with pytest.warns(PrivacyLeakWarning, match="VotingClassifier.*takes no publ"):
+            said = repair.fit(X, labels, sensitive_features=LABELS).privacy_
         assert "classes" in said.conditional_on  # as with two labels
 
 

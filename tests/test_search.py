@@ -18,7 +18,13 @@ from _model_selection import (
 )
 from common import GROUPS, first_sign
 from sklearn import config_context
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    MetaEstimatorMixin,
+    TransformerMixin,
+    clone,
+)
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import BaggingClassifier, VotingClassifier
 from sklearn.frozen import FrozenEstimator
@@ -928,6 +934,101 @@ def test_what_is_not_covered_is_refused_before_the_budget_is_taken(wrap, said):
     with pytest.raises(ValueError, match=said):
         search.fit(X, y)
     assert ledger.total().epsilon == 0.0
+
+
+class _Centred(TransformerMixin, BaseEstimator):
+    """A step of another package, which takes some tables and may learn of them."""
+
+    def __init__(self, takes="any", learns=True):
+        self.takes, self.learns = takes, learns
+
+    def fit(self, X, y=None):
+        cells = np.asarray(X)
+        wanted = {
+            "numbers": cells.dtype.kind == "f",
+            "text": all(isinstance(cell, str) for cell in cells[:, 0]),
+            "names": hasattr(X, "iloc") and "b" in X.columns,
+            "few rows": len(X) < 30,
+            "many rows": len(X) > 30,
+        }
+        if not wanted.get(self.takes, True):
+            raise ValueError("not for this step")
+        if self.learns:
+            self._seen = len(X)
+        return self
+
+    def transform(self, X):
+        return np.tile([0.5], (len(X), 2))
+
+
+class _Resampled(_Centred):
+    """As those of imbalanced-learn: rows are left out by the others."""
+
+    __fairpriv_row_pure__ = True
+
+    def fit_resample(self, X, y):
+        return X[::2], y[::2]
+
+
+def _searched(model, X, y, ledger, **more):
+    shared = {"epsilon": 5.0, "classes": [0, 1], "ledger": ledger}
+    return DPGridSearchCV(model, more, **shared).fit(X, y).privacy_
+
+
+def _validated(model, X, y, ledger):
+    shared = {"epsilon": 5.0, "classes": [0, 1], "ledger": ledger}
+    return dp_cross_validate(model, X, y, **shared).privacy_
+
+
+def _table_of(kind):
+    numbers = np.linspace(-1, 1, 400).reshape(-1, 2)
+    if kind == "text":
+        return pd.DataFrame(numbers.astype(str), columns=["a", "b"])
+    return pd.DataFrame(numbers, columns=["a", "b"]) if kind == "names" else numbers
+
+
+@pytest.mark.parametrize("takes", ["any", "numbers", "text", "names"])
+@pytest.mark.parametrize("fit", [_searched, _validated])
+def test_a_step_of_another_package_that_learns_costs_no_budget(fit, takes):
+    """The models were fitted, and refused with what they had cost."""
+    X, y = _table_of(takes), np.tile([0, 1], 100)
+    ledger = PrivacyLedger(10.0, 1e-3)
+    model = make_pipeline(_Centred(takes), logistic(fairness_weight=0))
+    with pytest.raises(ValueError, match=r"^_centred .* learns from its rows"):
+        fit(model, X, y, ledger)
+    assert ledger.spends() == []
+    model.set_params(_centred__learns=False)  # nobody says that it does not
+    held = "_centred (_Centred) learns nothing and works on each row on its own"
+    with pytest.warns(PrivacyLeakWarning) as said:
+        privacy = fit(model, X, y, ledger)
+    assert [str(one.message).partition(": ")[2] for one in said] == [f"{held}."]
+    assert privacy.conditional_on == (held,) and privacy.epsilon == np.inf
+
+
+def test_a_candidate_that_learns_costs_no_budget():
+    X, y = _table_of("numbers"), np.tile([0, 1], 100)
+    ledger = PrivacyLedger(10.0, 1e-3)
+    model = make_pipeline(_Centred(learns=False), logistic(fairness_weight=0))
+    with pytest.raises(ValueError, match=r"^_centred .* learns from its rows"):
+        _searched(model, X, y, ledger, _centred__learns=[False, True])
+    assert ledger.spends() == []
+
+
+def test_a_step_that_takes_no_made_up_rows_is_named_when_it_has_learnt():
+    X, y = _table_of("numbers"), np.tile([0, 1], 100)
+    model = make_pipeline(_Centred("many rows"), logistic(fairness_weight=0))
+    with pytest.raises(ValueError, match=r"as a whole.* Not covered: _centred \(_Cen"):
+        _searched(model, X, y, None)
+
+
+@pytest.mark.parametrize("fit", [_searched, _validated])
+def test_what_draws_rows_anew_costs_no_budget(fit):
+    X, y = _table_of("numbers"), np.tile([0, 1], 100)
+    ledger = PrivacyLedger(10.0, 1e-3)
+    model = make_pipeline(_Resampled(learns=False), logistic(fairness_weight=0))
+    with pytest.raises(ValueError, match=r"_Resampled\) is not covered"):
+        fit(model, X, y, ledger)
+    assert ledger.spends() == []
 
 
 @pytest.mark.parametrize("wrapped", ["search", "validation", "repair"])

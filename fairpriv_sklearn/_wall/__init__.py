@@ -44,6 +44,7 @@ from ..mechanisms import (
     noise_source,
 )
 from ..privacy import (
+    CONDITIONAL,
     CONSTANT_SHARE,
     KEY_SHARE,
     READ,
@@ -52,6 +53,7 @@ from ..privacy import (
     PrivacyLeakWarning,
     PrivacyLedger,
     budget_of_steps,
+    conditions_of,
     epsilon_factor,
     expected_guarantee,
     guarantee_of,
@@ -64,6 +66,7 @@ from ..privacy import (
     own_guarantee,
     privacy_report,
     reads_all_rows,
+    refuse_learners,
     refuse_target,
     refuse_together,
     refuse_widths,

@@ -37,15 +37,18 @@ from .._door.inside import check_arguments, label_lists, last_step
 from .._door.labels import encode_labels
 from .._door.readers import refuse_cells
 from .._shared import nested
+from .._shared.callers import warn_caller
 from .._shared.guarded import NUMERIC_ERRORS, ask_wrapped, fit_wrapped
 from .._shared.purity import estimators_inside, pure_clone, refuse_spreading
 from .._shared.rowwise import BLOCK_ROWS
 from .._shared.sklearn import asks_for, routing_enabled, safe_indexing
 from .._wall import (
+    CONDITIONAL,
     GaussianEvent,
     MaximumEvent,
     NoiseSource,
     PrivacyGuarantee,
+    PrivacyLeakWarning,
     budget_of_steps,
     calibrate_gaussian,
     epsilon_factor,
@@ -57,9 +60,11 @@ from .._wall import (
     noise_source,
     own_guarantee,
     reads_all_rows,
+    refuse_learners,
     refuse_target,
     rehearse,
     rows_of,
+    warn_leak,
     ways_out,
 )
 from ..metrics import _takes_groups
@@ -431,6 +436,7 @@ def _check_members(chosen, task) -> set[str]:
                 "fit costs what the search has for one: search over that estimator."
             )
     expected = refuse_uncovered(chosen, task.neighboring)
+    refuse_learners(chosen, task.X)
     conditions = set() if expected is None else set(expected.conditional_on)
     repairs = [one for one in owners.values() if hasattr(one, "base_guarantee")]
     arguments = ("estimator", "group_estimator")
@@ -451,6 +457,15 @@ def _read_from_data(step, task) -> set[str]:
     if task.given is None and params.get("sensitive_features") is None:
         found.discard("groups")
     return found
+
+
+def warn_of_facts(facts) -> None:
+    """Warn of what the guarantee of a candidate is conditional on."""
+    for fact in facts:
+        if fact.isidentifier():
+            warn_leak(fact, f"`{fact}` of the estimator")
+        else:
+            warn_caller(f"{CONDITIONAL}: {fact}.", PrivacyLeakWarning)
 
 
 CHOSEN = "the choice of this candidate, which the guarantee of its search pays for"
@@ -564,7 +579,8 @@ def check_cost(model, before, share: FitShare, neighboring: str) -> PrivacyGuara
     fits write what they read over the arguments that they had `before`.
     """
     guarantee = own_guarantee(model, before)
-    _check_guarantee(guarantee, neighboring)
+    left = ", ".join(getattr(guarantee, "uncovered", ()))
+    _check_guarantee(guarantee, neighboring, f" Not covered: {left}." if left else "")
     if share.epsilon == math.inf:
         return guarantee
     if share.kind == "gaussian":

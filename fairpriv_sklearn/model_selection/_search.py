@@ -34,7 +34,6 @@ from .._wall import (
     open_wall,
     refuse_target,
     refuse_widths,
-    warn_leak,
 )
 from ..postprocessing import enough_rows
 from . import _candidates as candidates
@@ -246,8 +245,7 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         if self.refit:
             model, guarantee = self._refit(task, params, noise)
         facts = dict.fromkeys([*guarantee.conditional_on, *sorted(facts)])
-        for fact in facts:
-            warn_leak(fact, f"`{fact}` of the estimator")
+        candidates.warn_of_facts(facts)
 
         candidates.tell_of_the_choice(model)
         self.best_estimator_, self.best_params_ = model, params

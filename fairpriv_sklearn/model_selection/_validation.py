@@ -27,7 +27,6 @@ from .._wall import (
     PrivacyGuarantee,
     Release,
     noise_source,
-    warn_leak,
 )
 from ..postprocessing import enough_rows
 from . import _candidates as candidates
@@ -347,8 +346,7 @@ def _run(estimator, task: Task, folds: _Folds, plan: ValidationPlan, wall):
         task.release(model, test, plan.score_mu, wall)
         for model, (_, test) in zip(models, folds, strict=True)
     ]
-    for fact in facts:
-        warn_leak(fact, f"`{fact}` of the estimator")
+    candidates.warn_of_facts(facts)
     caveats = {"assumptions": assumed, "conditional_on": facts}
     return models, readings, {**caveats, "noise_is_secure": secure}
 

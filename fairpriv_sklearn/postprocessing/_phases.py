@@ -40,6 +40,7 @@ from .._wall import (
     Rows,
     Split,
     Wrapped,
+    conditions_of,
     expected_guarantee,
     kept,
     n_rows_of,
@@ -577,6 +578,10 @@ class Phases:
                 + "".join(ways_out(one.given) for one in bare if one.declared is None),
                 PrivacyLeakWarning,
             )
+        else:
+            doubts = (conditions_of(m.given) for m in self.models if m.declared is None)
+            for said in dict.fromkeys(filter(None, doubts)):
+                warn_caller(said, PrivacyLeakWarning)
 
     def _assumptions(self) -> list:
         public = [model.name for model in self.models if model.declared == "public"]

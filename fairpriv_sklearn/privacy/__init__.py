@@ -25,11 +25,14 @@ from ._guarantee import NOTHING, PrivacyGuarantee, own_events
 from ._ledger import BudgetExceededError, PrivacyBudget, PrivacyLedger
 from ._report import PrivacyReport, guarantee_of, privacy_report
 from ._steps import (
+    CONDITIONAL,
     StepPrivacy,
+    conditions_of,
     expected_guarantee,
     kept,
     learns_nothing,
     own_guarantee,
+    refuse_learners,
     roomier,
     ways_out,
 )

@@ -131,7 +131,8 @@ def privacy_report(estimator, *, before=None) -> PrivacyReport:
     `TransformedTargetRegressor` too. Around another function, or in a class of
     somebody's own, nothing here can see whether rows are treated one by one: that is a
     condition, unless the function or class has an attribute `__fairpriv_row_pure__`
-    that says so. A `ColumnTransformer` is uncovered if it chooses columns by a
+    that says so; what draws rows anew (`fit_resample`) is uncovered. A
+    `ColumnTransformer` is uncovered if it chooses columns by a
     callable, or between sparse and dense output by the rows; a pipeline if it caches
     its steps (`memory`), since what comes from the cache tells whether the rows are
     those of an earlier fit; bagging if it draws with replacement or by weights, or if

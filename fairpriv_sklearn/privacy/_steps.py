@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 from scipy import special
+from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from .._shared.nested import argument_of
+from .._shared.guarded import fit_to_made_up
+from .._shared.nested import argument_of, owners
 from .._shared.purity import spreads
 from .._shared.sklearn import has_weights
 from ..accounting import EitherEvent, PureEvent, compose_epsilon
@@ -184,6 +186,9 @@ _OTHER_FIT_FIX = (
     "fit the pipeline again."
 )
 _DEFINED = "is defined for every cell: NumPy warns of others"
+CONDITIONAL = (
+    "The guarantee of the whole is conditional on this, and its epsilon infinite"
+)
 _ONE_FIT = "was fitted behind these fits of the steps before it"
 _ON_ANSWERS = "was fitted on what another private fit gave, whose cost comes on top"
 _NOTHING_ELSE = "does with its rows what scikit-learn's class does and no more"
@@ -259,6 +264,8 @@ def _is_scikit_learns(estimator) -> bool:
 
 def _learns_nothing(estimator, fitted: bool) -> bool:
     kind = type(estimator)
+    if hasattr(estimator, "fit_resample"):
+        return False  # leaves rows out, or makes more of them, by the others
     if not hasattr(estimator, "fit"):
         return True
     if _is_scikit_learns(estimator):
@@ -809,6 +816,47 @@ def ways_out(estimator) -> str:
         if step.status == "uncovered"
     ]
     return "".join(dict.fromkeys(said))
+
+
+def refuse_learners(estimator, X) -> None:
+    """Refuse steps of other packages that learn, which only a fit tells.
+
+    Here one to made-up cells in the form of X; a step that takes none is left alone.
+    """
+    for one in walk(estimator, fitted=False):
+        is_known = one.step.guarantee or one.frozen or _is_scikit_learns(one.estimator)
+        holds_others = len(owners(one.estimator)) > 1  # which may have a ledger
+        if is_known or holds_others or not hasattr(one.estimator, "fit"):
+            continue
+        if any(_learns(one.estimator, kind, X) for kind in (float, str)):
+            raise ValueError(
+                f"{one.step.title} learns from its rows, and is not private. {_ANY_FIX}"
+            )
+
+
+def _learns(estimator, kind: type, X) -> bool:
+    """Whether a step learns of a made-up table: as wide as X, and named like it."""
+    tried, y = clone(estimator), np.arange(20) % 2
+    cells = [[kind(0.618 * i * j % 1) for j in range(X.shape[1])] for i in range(20)]
+    table = np.array(cells, dtype=object if kind is str else float)
+    try:
+        if hasattr(type(X), "iloc"):
+            table = type(X)(table, columns=X.columns)
+        fit_to_made_up(tried, table, y)
+    except Exception:
+        return False
+    return not _learns_nothing(tried, fitted=True)
+
+
+def conditions_of(estimator) -> str:
+    """A sentence on what the guarantee of a fit will be conditional, if it will be."""
+    found = (one.step for one in walk(estimator, fitted=False))
+    steps = [step for step in found if step.conditional_on]
+    facts = dict.fromkeys(fact for step in steps for fact in step.conditional_on)
+    fixes = dict.fromkeys(step.fix for step in steps)
+    if not facts:
+        return ""
+    return f"{CONDITIONAL}: {'; '.join(facts)}. {' '.join(fixes)}"
 
 
 def kept(expected: PrivacyGuarantee, estimator, before=None) -> PrivacyGuarantee:

@@ -13,7 +13,7 @@ from ..._shared.callers import warn_caller
 from ..._shared.nested import argument_of
 from ...accounting import calibrate_gaussian, compose_epsilon
 from .._facts import PrivacyLeakWarning
-from .._steps import expected_guarantee, ways_out
+from .._steps import conditions_of, expected_guarantee, ways_out
 from ._costs import (
     each_step,
     has_budget,
@@ -89,7 +89,7 @@ def with_budget(estimator, epsilon, delta=1e-5, *, shares=None) -> Any:
     -----
     PrivacyLeakWarning
         If a step of a pipeline, or what scikit-learn wraps around one, is not private:
-        then the whole is not.
+        then the whole is not; or if it is on a condition only.
 
     See Also
     --------
@@ -119,7 +119,7 @@ def with_budget(estimator, epsilon, delta=1e-5, *, shares=None) -> Any:
 
 
 def _warn_of_uncovered(estimator) -> None:
-    """Say which steps no budget covers; a repair says so in its own fit."""
+    """Say which steps no budget covers, or on what it holds; repairs say so later."""
     expected = expected_guarantee(estimator)
     # No part is private where what holds them all is not.
     whole = (type(estimator).__name__,)
@@ -131,6 +131,8 @@ def _warn_of_uncovered(estimator) -> None:
             f"{ways_out(estimator)}",
             PrivacyLeakWarning,
         )
+    elif conditions := conditions_of(estimator):
+        warn_caller(conditions, PrivacyLeakWarning)
 
 
 def _tell_constants(estimator, epsilon: float, delta: float) -> None:
