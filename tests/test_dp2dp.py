@@ -747,6 +747,8 @@ def test_add_remove_scores_in_blocks_of_one_size():
         ({"fairness_tolerance": -0.1}, "fairness_tolerance"),
         ({"constraint": "parity"}, "constraint"),
         ({"smoothing": 0}, "smoothing"),
+        ({"learning_rate": 5e-324}, "learning_rate"),
+        ({"learning_rate": 1.1e6}, "learning_rate"),
         ({"max_iter": 0}, "max_iter"),
         ({"n_bins": 1}, "n_bins"),
         ({"estimator": LinearSVC()}, "estimator"),
@@ -843,6 +845,23 @@ def test_the_guarantee_does_not_depend_on_a_record():
     assert both.privacy_ == one.privacy_
     assert np.isfinite(one.privacy_.epsilon)
     assert one.predict(X, sensitive_features=group).shape == (40,)
+
+
+@pytest.mark.parametrize("constraint", ["demographic_parity", "equalized_odds"])
+@pytest.mark.parametrize("learning_rate", [1e-6, 1e6])
+def test_steps_of_any_size_end_in_numbers(learning_rate, constraint):
+    P, y, group = two_classes(200)
+    model = DP2DPClassifier(
+        oracle(),
+        **PUBLIC,
+        method="gradient",
+        constraint=constraint,
+        learning_rate=learning_rate,
+        smoothing=1e-6,
+        random_state=0,
+    ).fit(P, y, sensitive_features=group)
+    assert np.isfinite(model.offsets_).all()
+    assert np.isfinite(model.predict_proba(P, sensitive_features=group)).all()
 
 
 def test_smoothing_has_a_lower_limit():

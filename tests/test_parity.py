@@ -60,6 +60,28 @@ def test_the_sums_are_the_same_integers_whatever_the_number_of_groups(n_groups):
     assert not found[0, 2:].any()
 
 
+@pytest.mark.parametrize("offset", [np.nan, np.inf, -np.inf, 1.7e308])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_record_moves_the_sums_by_no_more_whatever_the_offsets(n_classes, offset):
+    """Steps may overflow: what is not a number was the least integer, and wrapped."""
+    rng = np.random.default_rng(0)
+    scores, codes = (
+        random_scores(rng, 9, n_classes),
+        np.arange(9) // 8,
+    )  # one in a group
+    offsets = np.zeros((1, 2, n_classes))
+    offsets[0, 1, -1] = offset
+    with np.errstate(all="ignore"):
+        sums = soft_sums(scores, codes, 2, 0.05)(offsets)
+        for row in range(9):
+            others = np.arange(9) != row
+            less = soft_sums(scores[others], codes[others], 2, 0.05)(offsets)
+            assert np.linalg.norm(sums - less) <= 1
+            moved = np.where(others, codes, 1 - codes)
+            there = soft_sums(scores, moved, 2, 0.05)(offsets)
+            assert np.linalg.norm(sums - there) <= np.sqrt(2)
+
+
 @pytest.mark.parametrize("n_classes", [2, 3, 6])
 def test_soft_sums_are_sums_of_softmax_rows(n_classes):
     rng = np.random.default_rng(0)

@@ -113,7 +113,7 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
         Number of steps of "gradient"; they share nine tenths of its budget, and the
         decisions are counted with the rest. Range: [1, inf).
     learning_rate : float, default=1.0
-        Size of the first step of "gradient". Range: (0, inf).
+        Size of the first step of "gradient". Range: [1e-6, 1e6].
     smoothing : float, default=0.02
         Temperature of the softmax that "gradient" counts instead of decisions, in
         units of probability; of two classes and demographic parity finer where these
@@ -321,7 +321,7 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
         ],
         "method": [StrOptions({"auto", "gradient", "histogram"})],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "learning_rate": [Interval(Real, 1e-6, 1e6, closed="both")],
         # Below, differences of probabilities over it could overflow.
         "smoothing": [Interval(Real, 1e-6, None, closed="left")],
         "n_bins": [StrOptions({"auto"}), Interval(Integral, 2, 10_000, closed="both")],

@@ -122,11 +122,12 @@ def margin_parts(margins: np.ndarray, offsets: np.ndarray, smoothing: float):
     Returns
     -------
     parts : ndarray of shape (n_groups, n_margins, 2), int64
+        What is not a number is decided for the first class.
     """
     thresholds = offsets[:, 1] - offsets[:, 0]
     z = (margins - thresholds[:, None]) / smoothing
     with np.errstate(over="ignore"):
-        chosen = 1 / (1 + np.exp(-z))
+        chosen = np.fmax(1 / (1 + np.exp(-z)), 0.0)
     ones = np.floor(chosen / SUM_GRID).astype(np.int64)
     return np.stack([round(1 / SUM_GRID) - ones, ones], axis=-1)
 
@@ -183,12 +184,14 @@ def softmax_parts(shifted: np.ndarray, smoothing: float) -> np.ndarray:
     Returns
     -------
     parts : ndarray of shape (n_classes, n_rows)
-        Integers; a row's sum is at most ``2**30``.
+        Integers; a row's sum is at most ``2**30``. What is not a number is 0: also
+        offsets that overflowed leave a row no longer than that.
     """
     z = shifted / smoothing
     z -= z.max(axis=0)
     np.exp(z, out=z)
     z *= (1 / SUM_GRID) / z.sum(axis=0)
+    np.fmax(z, 0.0, out=z)
     return np.floor(z, out=z)
 
 
