@@ -4396,6 +4396,27 @@ MUTANTS = [
         "numbers: chance of a group of nearly all people passes for a difference",
     ),
     (
+        "h1560",
+        "postprocessing/_dp2dp.py",
+        '"learning_rate": [Interval(Real, 1e-6, 1e6, closed="both")],',
+        '"learning_rate": [Interval(Real, 0, 1e6, closed="right")],',
+        "decisions: steps that underflow have offsets that are no numbers",
+    ),
+    (
+        "h1561",
+        "postprocessing/_dp2dp.py",
+        '"learning_rate": [Interval(Real, 1e-6, 1e6, closed="both")],',
+        '"learning_rate": [Interval(Real, 1e-6, None, closed="left")],',
+        "decisions: steps of any size",
+    ),
+    (
+        "h1562",
+        "linear_model/_wasserstein_logistic.py",
+        '"C": [Interval(Real, 1e-100, 1e100, closed="both")],',
+        '"C": [Interval(Real, 0, None, closed="neither")],',
+        "fair logistic regression: a penalty that no number holds costs the budget",
+    ),
+    (
         "h1460",
         "postprocessing/_significance.py",
         "told = evidence.sum() >= ",

@@ -580,6 +580,7 @@ def test_a_text_cell_is_not_quoted(Generator):
         {"clip_norm": 1e300},
         {"regularization": 1e-300},
         {"learning_rate": 1e300, "method": "network"},
+        {"l1_weight": 1.1e6, "method": "network", "max_iter": 1},
         {"bounds": [0, 1]},
         {"bounds": (0, np.inf)},
         {"classes": [7]},
@@ -592,6 +593,23 @@ def test_mistakes_cost_nothing(wrong):
     with pytest.raises(ValueError):
         DPSinkhornGenerator(**{**public, **wrong}).fit(X, y)
     assert ledger.spends() == []
+
+
+@pytest.mark.parametrize("l1_weight", [0.0, 1e6])
+def test_the_largest_l1_weight_ends_in_numbers(l1_weight):
+    """Beyond it costs overflowed, and the error told how far records are apart."""
+    X = np.vstack([np.zeros((1, 3)), np.full((19, 3), 0.5)])
+    generator = DPSinkhornGenerator(
+        bounds=(0, 1),
+        method="network",
+        l1_weight=l1_weight,
+        max_iter=20,
+        batch_size=4,
+        sampling_rate=1.0,
+        hidden_layer_sizes=(4,),
+        random_state=0,
+    ).fit(X)
+    assert np.isfinite(generator.sample(20)).all()
 
 
 def test_old_name_says_the_new_one():

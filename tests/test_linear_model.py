@@ -663,8 +663,8 @@ def test_edges_fit_silently(edge, constraint, neighboring):
         {},
         {"fairness_weight": 1.0, "min_group_size": 10},
         {"epsilon": np.inf},
-        {"C": 1e-12, "epsilon": 1e-3},
-        {"C": 1e12, "epsilon": 1e6},
+        {"C": 1e-100, "epsilon": 1e-3},
+        {"C": 1e100, "epsilon": 1e6},
         {"bounds": None, "data_norm": 1.0},
     ):
         model = fair(
@@ -672,6 +672,15 @@ def test_edges_fit_silently(edge, constraint, neighboring):
         ).fit(X, y, sensitive_features=groups)
         assert np.isfinite(model.coef_).all() and np.isfinite(model.intercept_).all()
         assert np.isfinite(model.predict_proba(X)).all()
+
+
+@pytest.mark.parametrize("C", [5e-324, 0.9e-100, 1.1e100, 1.7e308])
+def test_a_penalty_that_numbers_cannot_hold_costs_nothing(C):
+    X, y, groups = table(n=120)
+    ledger = PrivacyLedger(1.0, 1e-5)
+    with pytest.raises(ValueError, match="'C'"):
+        fair(C=C, ledger=ledger).fit(X, y, sensitive_features=groups)
+    assert ledger.spends() == []
 
 
 @pytest.mark.parametrize("edge", EDGES)

@@ -153,6 +153,7 @@ class DPWassersteinLogisticRegression(
         features; the intercept is free. With noise the loss bends half as much, and r
         is :math:`\alpha + (1 - \alpha) s / 2`, s the mean squared distance of rows from
         their mean, as released, by the square of `data_norm`; without noise r is 1.
+        Range: [1e-100, 1e100].
     {fit_intercept}
     {bounds}
     data_norm : float, default=None
@@ -352,7 +353,7 @@ class DPWassersteinLogisticRegression(
         **MIN_RECORDS,
         "fit_intercept": BOUNDED_CONSTRAINTS["fit_intercept"],
         "constraint": [StrOptions({"demographic_parity", "equalized_odds"})],
-        "C": [Interval(Real, 0, None, closed="neither")],
+        "C": [Interval(Real, 1e-100, 1e100, closed="both")],
         "classes": [None, "array-like"],
         "learning_rate": [None, Interval(Real, 1e-6, 1e6, closed="both")],
         "max_iter": [None, Interval(Integral, 1, None, closed="left")],
