@@ -474,9 +474,9 @@ def after_fitting(study: Study) -> list[str]:
     if private.gap > 0 and not (private.gap_is_seen or fair.gap_is_seen):
         said.append(
             f"The gaps of the private ({number(private.gap)}) and the fair model "
-            f"({number(fair.gap)}) are hardly more than chance makes on these test "
-            f"rows ({number(private.gap_by_chance)}): they do not show whether there "
-            "was anything to repair."
+            f"({number(fair.gap)}) are within two standard errors of what chance makes "
+            f"on these test rows ({number(private.gap_by_chance)}): they do not show "
+            "whether there was anything to repair."
         )
     elif fair.gap > 0 and fair.gap >= (1.1 if stood_back else 0.9) * private.gap:
         if stood_back:
