@@ -3855,9 +3855,16 @@ MUTANTS = [
     (
         "h1582",
         "_shared/domain.py",
-        "    if isinstance(X, Mapping):",
+        "    if isinstance(X, Mapping) and not sparse.issparse(X):",
         "    if False:",
         "a dict of columns is called an array of no dimension",
+    ),
+    (
+        "h1550",
+        "_shared/domain.py",
+        "isinstance(X, Mapping) and not sparse.issparse(X)",
+        "isinstance(X, Mapping)",
+        "a sparse table that SciPy keeps in a dict is called a dict of columns",
     ),
     (
         "h1584",

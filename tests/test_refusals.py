@@ -3743,3 +3743,17 @@ def test_a_path_or_a_dict_is_no_table(tmp_path):
         for X_new, way_out in given:
             with pytest.raises(TypeError, match=way_out):
                 answer(X_new)
+
+
+def test_a_sparse_table_that_is_a_dict_of_keys_is_a_table():
+    X, y = np.arange(40.0).reshape(20, 2), np.arange(20) % 9
+    model = DPLinearRegression(bounds=(-40, 40), target_bounds=(0, 9), random_state=0)
+    found = []
+    for kind in (sparse.csr_array, sparse.dok_array, sparse.dok_matrix):
+        model.fit(kind(X), y)
+        found.append((*model.coef_, *model.predict(kind(X))))
+    assert found[0] == found[1] == found[2]
+    # A model that takes no sparse table says that, as scikit-learn's check asks.
+    network = DPWassersteinAutoencoder(bounds=(-40, 40), fairness_weight=0.0)
+    with pytest.raises(TypeError, match="[Ss]parse"):
+        network.fit(sparse.dok_array(X))

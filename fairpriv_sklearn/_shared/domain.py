@@ -146,7 +146,7 @@ def refuse_no_table(X) -> None:
             "X is a text or a path, and no table: read the file first, as by "
             "pandas.read_csv."
         )
-    if isinstance(X, Mapping):
+    if isinstance(X, Mapping) and not sparse.issparse(X):  # SciPy has dicts of keys
         raise TypeError("X is a dict, and no table: pass pandas.DataFrame(X).")
 
 
