@@ -4398,9 +4398,30 @@ MUTANTS = [
     (
         "h1544",
         "postprocessing/_significance.py",
-        "np.log(odds[np.sum(counts, axis=-1) <= NEARLY_ALL * np.sum(counts)])",
-        "np.log(odds)",
-        "numbers: chance of a group of nearly all people passes for a difference",
+        "told = others @ np.log(odds)",
+        "told = np.log(odds).sum()",
+        "numbers: what groups tell is counted once for each of them",
+    ),
+    (
+        "h1620",
+        "postprocessing/_histogram.py",
+        "residual = (counts - weights * counts.sum(axis=0)) / deviation",
+        "residual = (counts - weights * profile) / deviation",
+        "numbers: chance of all people passes for a difference of the largest group",
+    ),
+    (
+        "h1621",
+        "postprocessing/_histogram.py",
+        "noise = noise_variance * (1 - 2 * weights + len(counts) * weights**2)",
+        "noise = noise_variance",
+        "numbers: noise in the counts of the other groups is not reckoned",
+    ),
+    (
+        "h1622",
+        "postprocessing/_significance.py",
+        "people = np.maximum(np.sum(counts, axis=-1), 0.0)",
+        "people = np.sum(counts, axis=-1)",
+        "numbers: a group of less than nobody weighs more than all",
     ),
     (
         "h1560",
@@ -4426,15 +4447,15 @@ MUTANTS = [
     (
         "h1460",
         "postprocessing/_significance.py",
-        "told = evidence.sum() >= ",
-        "told = evidence.max() >= ",
+        "told = others @ np.log(odds) >= ",
+        "told = (others * np.log(odds)).max() >= ",
         "numbers: the odds of one group tell",
     ),
     (
         "h1461",
         "postprocessing/_significance.py",
-        "evidence.sum() >= np.log(2 * min(error.max(), 1.0) / HARM)",
-        "evidence.sum() >= 0.0",
+        "others @ np.log(odds) >= np.log(2 * min(error.max(), 1.0) / HARM)",
+        "others @ np.log(odds) >= 0.0",
         "numbers: odds need not be worth what an error leaves",
     ),
     (
@@ -4475,8 +4496,8 @@ MUTANTS = [
     (
         "h1467",
         "postprocessing/_significance.py",
-        "odds = odds_of_differences(counts, n, noise_variance)\n    evidence",
-        "odds = odds_of_differences(counts, None, noise_variance)\n    evidence",
+        "odds = odds_of_differences(counts, n, noise_variance)\n    people",
+        "odds = odds_of_differences(counts, None, noise_variance)\n    people",
         "numbers: the public number of rows is not read where groups are told",
     ),
     (

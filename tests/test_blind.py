@@ -859,7 +859,7 @@ def test_numbers_stand_back_where_parity_is_dear_or_out_of_reach(monkeypatch):
     assert repaired(0.95) and not repaired(0.1)
 
 
-@pytest.mark.parametrize("beyond, used", [(2.65, False), (2.8, True)])
+@pytest.mark.parametrize("beyond, used", [(2.3, False), (2.45, True)])
 def test_numbers_differ_by_more_than_noise_and_chance_make(monkeypatch, beyond, used):
     """Of all regions together, or the repair stands back."""
     monkeypatch.setattr(blind_numbers, "expected_gap", lambda *_: 0.0)

@@ -876,7 +876,7 @@ def test_groups_of_a_larger_table_are_doubted_together(
 
     def some(*odds):
         fitted = None, np.array(odds)
-        monkeypatch.setattr(histogram, "_fitted_shares", lambda *_: fitted)
+        monkeypatch.setattr(histogram, "_varying_shares", lambda *_: fitted)
         return significance.untold_numbers
 
     one = some(1e-9, times * asked, 1e-9)
@@ -895,42 +895,50 @@ def test_groups_of_a_larger_table_are_doubted_together(
 def test_numbers_are_repaired_if_all_odds_are_worth_two_errors(
     smallest, variance, times, told, monkeypatch
 ):
-    """Their product, times .005, has to be the largest error, which is at most one."""
+    """Their product, times .005, has to be the largest error, which is at most one.
+
+    Each to the power of the part of all people that are in other groups.
+    """
     sizes, k = np.array([1500.0, 500.0, smallest]), 10
     error = standard_errors(sizes, k, variance).max()
     assert (error > 1) == (smallest == 20)
     counts = np.repeat(sizes[:, None] / k, k, axis=1)
-    asked = min(error, 1.0) / 0.005
+    others = 1 - sizes / sizes.sum()
+
+    def worth(times, *odds):
+        """These and those that make up what is asked, so many times."""
+        left = times * min(error, 1.0) / 0.005 / np.prod(odds ** others[:2])
+        return *odds, left ** (1 / others[2])
 
     def untold(*odds, variance=variance, **of):
         fitted = None, np.array(odds)
-        monkeypatch.setattr(histogram, "_fitted_shares", lambda *_: fitted)
+        monkeypatch.setattr(histogram, "_varying_shares", lambda *_: fitted)
         return significance.untold_numbers(counts, variance, **of).tolist()
 
-    assert untold(2.0, 2.0, times * asked / 4) == [not told] * 3
-    assert untold(2.0, 2.0, times * asked / 4, n=3000) == [not told] * 3
-    of_one = untold(0.5, 2 * times * asked, 1.0)  # those against it take away
-    assert of_one == (untold(0.5, 2e9, 1.0) if told else [True] * 3)
+    assert untold(*worth(times, 2.0, 2.0)) == [not told] * 3
+    assert untold(*worth(times, 2.0, 2.0), n=3000) == [not told] * 3
+    of_one = untold(*worth(times, 0.5, 1.0))  # those against it take away
+    assert of_one == (untold(0.5, 1.0, 1e9) if told else [True] * 3)
     assert untold(*[np.nan] * 3) == [True] * 3
     assert untold(0.0, 0.0, 0.0, variance=0.0) == [False] * 3  # nothing is doubted
 
 
-@pytest.mark.parametrize("share", [0.79, 0.81])
-def test_chance_of_a_group_of_nearly_all_people_is_no_difference(share, monkeypatch):
-    sizes = 1000 * np.array([share, 1 - share])
-    counts = np.repeat(sizes[:, None] / 10, 10, axis=1)
-    fitted = None, np.array([1e9, 1.0])
-    monkeypatch.setattr(histogram, "_fitted_shares", lambda *_: fitted)
-    assert significance.untold_numbers(counts, 4.0)[0] == (share > 0.8)
+@pytest.mark.parametrize("odds, told", [(199.0, False), (201.0, True)])
+def test_a_group_of_less_than_nobody_weighs_as_one_of_nobody(odds, told, monkeypatch):
+    counts = np.repeat([[150.0], [50.0], [-40.0]], 10, axis=1)
+    fitted = None, np.array([1.0, 1.0, odds])
+    monkeypatch.setattr(histogram, "_varying_shares", lambda *_: fitted)
+    assert significance.untold_numbers(counts, 2e3)[2] != told
 
 
-def test_a_small_group_like_all_others_is_left_alone():
-    """The rows of the large one are not as smooth as people are: that told in .9."""
+@pytest.mark.parametrize("sizes", [(2850, 150), (2550, 150, 150, 150), (750,) * 4])
+def test_groups_like_all_others_are_left_alone(sizes):
+    """Rows of the largest are not as smooth as people are: that told in .9."""
     rng, acted = np.random.default_rng(0), 0
     shape = np.exp(-0.5 * np.linspace(-3, 3, 22) ** 2)
     for _ in range(40):
-        people = [rng.multinomial(n, shape / shape.sum()) for n in (2850, 150)]
-        counts = people + rng.normal(scale=0.3, size=(2, 22))
+        people = [rng.multinomial(n, shape / shape.sum()) for n in sizes]
+        counts = people + rng.normal(scale=0.3, size=(len(sizes), 22))
         acted += not significance.untold_numbers(counts, 0.09, 3000).all()
     assert acted <= 4
 
@@ -944,14 +952,19 @@ def test_groups_that_are_not_moved_are_named_if_they_may_differ(variance, monkey
     assert may.tolist() in ([False] * 3, [False, False, True], [True] * 3)
     for odds in ([1e9, 1.0, 1.0], [1e9, 1.01, 1.0], [1.0, 1e9, 1e9]):
         fitted = None, np.array(odds)
-        monkeypatch.setattr(histogram, "_fitted_shares", lambda *_, f=fitted: f)
+        monkeypatch.setattr(histogram, "_varying_shares", lambda *_, f=fitted: f)
         untold = significance.untold_numbers(counts, variance)
         assert untold.tolist() == (may & (fitted[1] <= 1)).tolist()
 
 
 @pytest.mark.parametrize("n", [None, 5200])
-def test_odds_of_a_difference_by_dense_matrices(n):
-    """How likely a table is if shares vary from bin to bin, and if they do not."""
+@pytest.mark.parametrize("beside", ["smooth", "counted"])
+def test_odds_of_a_difference_by_dense_matrices(n, beside):
+    """How likely a table is if shares vary from bin to bin, and if they do not.
+
+    Beside a smooth profile where shares are fitted, beside all people as they are
+    counted where it is asked whether groups differ.
+    """
     rng, k, variance = np.random.default_rng(3), 12, 300.0
     slope = np.linspace(0.8, 1.2, k)
     counts = np.array([200 * slope, 150 * slope[::-1], 80 * np.ones(k)])
@@ -959,17 +972,24 @@ def test_odds_of_a_difference_by_dense_matrices(n):
     level = counts + (0 if n is None else (n - counts.sum()) / counts.size)
     profile = histogram._pooled_profile(level, n or counts.sum(), variance)
     weights, *_, odds = histogram._fitted_shares(level, profile, variance)
+    if beside == "counted":
+        odds = histogram.odds_of_differences(counts, n, variance)
     centres = (np.arange(k) + 0.5) / k
     ranks = (profile.cumsum() - profile / 2) / profile.sum()
     kernels = [(centres, one) for one in (0.1, 0.2, 0.4, 0.8)]
     kernels += [(ranks, one) for one in (0.15, 0.3, 0.6, 1.2)]
     for own, weight, found in zip(level, weights[:, 0], odds, strict=True):
         mean = weight * profile
-        cov = variance + mean * (1 - weight) + (1e-5 * mean) ** 2 + 1e-6
+        if beside == "smooth":
+            apart, noise = own - mean, variance
+        else:  # (1 - w) times its own noise, and w times that of each of two others
+            apart = (1 - weight) * own - weight * (level.sum(axis=0) - own)
+            noise = variance * ((1 - weight) ** 2 + 2 * weight**2)
+        cov = noise + mean * (1 - weight) + (1e-5 * mean) ** 2 + 1e-6
 
-        def likelihood(prior, mean=mean, cov=cov, own=own):
+        def likelihood(prior, mean=mean, cov=cov, apart=apart):
             of_all = np.diag(cov) + np.outer(mean, mean) * prior
-            return stats.multivariate_normal(mean, of_all).logpdf(own)
+            return stats.multivariate_normal(np.zeros(k), of_all).logpdf(apart)
 
         alike = likelihood(np.ones((k, k)))
         expected = []
@@ -979,6 +999,8 @@ def test_odds_of_a_difference_by_dense_matrices(n):
             logs = [likelihood(line + a**2 * smooth) for a in (0.1, 0.2, 0.4, 0.8, 1.6)]
             expected.append(np.exp(max(logs) - alike))
         np.testing.assert_allclose(found, np.mean(expected), rtol=1e-6)
+    if beside == "smooth":
+        return
     # It is these odds that a larger table is asked for, of counts that add up to n.
     if n is not None:
         gaps, errors, drowned = significance._differences(counts, variance)
@@ -989,7 +1011,9 @@ def test_odds_of_a_difference_by_dense_matrices(n):
                 patch.setattr(significance, "_differences", lambda *_, d=differences: d)
                 assert significance.untold_numbers(counts, variance, n).all() == untold
     # And of a smaller one, all of them together.
-    harm = 2 * significance._differences(counts, variance)[1].max() / odds.prod()
+    people = counts.sum(axis=1)
+    product = np.prod(odds ** (1 - people / people.sum()))
+    harm = 2 * significance._differences(counts, variance)[1].max() / product
     for part, untold in ((0.999, True), (1.001, False)):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(significance, "HARM", part * harm)

@@ -88,10 +88,19 @@ def smooth_estimate(
 def odds_of_differences(
     counts: np.ndarray, n: float | None, noise_variance: float
 ) -> np.ndarray:
-    """How many times as likely shares that vary make the counts; by group."""
+    """How many times as likely shares that vary make the counts; by group.
+
+    Each group is held against all people as they are counted, not against a smooth
+    profile: what is chance in the counts of all is no difference of one of them.
+    """
     counts, n = _levelled(counts, n)
     profile = _pooled_profile(counts, n, noise_variance)
-    return _fitted_shares(counts, profile, noise_variance)[-1]
+    weights = _group_weights(counts, profile, noise_variance)[:, None]
+    # Of c_a - w_a (c_1 + ... + c_k).
+    noise = noise_variance * (1 - 2 * weights + len(counts) * weights**2)
+    deviation = np.sqrt(_count_variance(profile, weights, noise))
+    residual = (counts - weights * counts.sum(axis=0)) / deviation
+    return _varying_shares(profile, residual, weights * profile / deviation)[-1]
 
 
 def _levelled(counts, n: float | None) -> tuple[np.ndarray, float]:
@@ -271,16 +280,20 @@ def _group_shares(
 
 
 def _fitted_shares(counts, profile, noise_variance):
-    """Weights of the groups, shares relative to them, and the odds of a difference.
-
-    The shares as they are fitted and the same in every bin, and how many times as
-    likely the first make the counts; by group.
-    """
+    """Weights of the groups, and what `_varying_shares` makes of the counts."""
     weights = _group_weights(counts, profile, noise_variance)[:, None]
     deviation = np.sqrt(_count_variance(profile, weights, noise_variance))
     residual = (counts - weights * profile) / deviation  # (n_groups, n_bins)
     signal = weights * profile / deviation
+    return weights, *_varying_shares(profile, residual, signal)
 
+
+def _varying_shares(profile, residual, signal):
+    """Shares of the groups relative to their weights, and the odds that they vary.
+
+    As they are fitted, the same in every bin, and how many times as likely the first
+    make ``residual = signal * g + N(0, 1)``; by group.
+    """
     k = profile.size
     centres = _bin_centres(k)
     ranks = (np.cumsum(profile) - 0.5 * profile) / profile.sum()
@@ -289,10 +302,10 @@ def _fitted_shares(counts, profile, noise_variance):
     factors = [_share_factor(*pair) for pair in kernels]
     fits = [_fit_shares(factor, residual, signal) for factor in factors]
     fitted, evidence = map(np.array, zip(*fits, strict=True))
-    relative = fitted[evidence.argmax(axis=0), np.arange(len(counts))]
+    relative = fitted[evidence.argmax(axis=0), np.arange(len(residual))]
     alike, of_alike = _fit_shares(np.ones((k, 1)), residual, signal)
     odds = np.exp(np.minimum(evidence - of_alike, 100)).mean(axis=0)
-    return weights, relative, alike, odds
+    return relative, alike, odds
 
 
 def _count_variance(

@@ -97,10 +97,6 @@ DROWNED = 2.0
 # In tables of more rows only groups that drown are pooled: the published gains at
 # epsilon .1 (Law School) are made where no group can be told for sure.
 LARGE = 3000
-# A group of more than this part of all people differs from a smooth distribution by all
-# people's chance, which its odds take for its own: those of the others tell. Chosen on
-# simulated tables.
-NEARLY_ALL = 0.8
 # Groups that are not told to differ may do so by this much without a word.
 MAY_REMAIN = 0.1
 # A group that surely has less than this part of all people is left out of a blind
@@ -156,9 +152,11 @@ def untold_numbers(
 
     What noise makes of a small group, or of one among several, would drive groups apart
     that are alike. So they are doubted together, by the odds that shares vary: without
-    a difference these are b or more in at most one table of b. Multiplied, but those of
-    a group of nearly all people, they have to be, times `HARM`, the gap that a repair
-    then leaves, about two errors; in
+    a difference these are b or more in at most one table of b. That also holds, were
+    counts normal with variances in proportion to the groups, of the product of all,
+    each to the power of the part of people in other groups (K. Ball, "Volumes of
+    sections of cubes and related problems", Lecture Notes in Mathematics 1376, 1989).
+    It has to be, times `HARM`, the gap that a repair then leaves, about two errors; in
     large tables the gap of one group, times its odds, has to be worth the largest error
     for each of the groups.
 
@@ -185,8 +183,9 @@ def untold_numbers(
     if (np.sum(counts) if n is None else n) > LARGE:
         return drowned | (not _worth_the_harm(counts, noise_variance, n, ~drowned))
     odds = odds_of_differences(counts, n, noise_variance)
-    evidence = np.log(odds[np.sum(counts, axis=-1) <= NEARLY_ALL * np.sum(counts)])
-    told = evidence.sum() >= np.log(2 * min(error.max(), 1.0) / HARM)
+    people = np.maximum(np.sum(counts, axis=-1), 0.0)
+    others = 1 - people / max(people.sum(), 1.0)
+    told = others @ np.log(odds) >= np.log(2 * min(error.max(), 1.0) / HARM)
     may = largest_gaps(counts, noise_variance) > MAY_REMAIN
     return ~told | (may & (odds <= 1.0))
 
