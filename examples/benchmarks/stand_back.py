@@ -53,8 +53,8 @@ of all together tell, chosen on 620 other settings of two to five groups, and a 
 moves every group by its own odds: gaps of .222 were .178 afterwards and are .173 with a
 quarter of the rows, .119 and .111 with all of them; seed 1 decided that a false repair
 counts for two errors, not for one. That groups of a small table are held against all
-people as they are counted, each with the part of the people in the others for its power,
-is theory; the factor 2 was left after a look at 1 in its place on seeds 16 and 17 (one
+people as they are counted, each with the part of people in the others for its power, is
+theory; the factor 2 was left after a look at 1 in its place on seeds 16 and 17 (one
 setting of 200 worse by .010 to .012 in three of four tables; by the factor 2 in none).
 
 Run::
