@@ -4403,20 +4403,6 @@ MUTANTS = [
         "numbers: what groups tell is counted once for each of them",
     ),
     (
-        "h1620",
-        "postprocessing/_histogram.py",
-        "residual = (counts - weights * counts.sum(axis=0)) / deviation",
-        "residual = (counts - weights * profile) / deviation",
-        "numbers: chance of all people passes for a difference of the largest group",
-    ),
-    (
-        "h1621",
-        "postprocessing/_histogram.py",
-        "noise = noise_variance * (1 - 2 * weights + len(counts) * weights**2)",
-        "noise = noise_variance",
-        "numbers: noise in the counts of the other groups is not reckoned",
-    ),
-    (
         "h1622",
         "postprocessing/_significance.py",
         "people = np.maximum(np.sum(counts, axis=-1), 0.0)",
