@@ -4992,6 +4992,13 @@ MUTANTS = [
         "        if True:",
         "a condition that is no argument is asked for as one",
     ),
+    (
+        "h1611",
+        "_shared/domain.py",
+        '        if labels.dtype.kind == "f":  # integers with a gap',
+        "        if False:",
+        "a gap among integers is called a label that is not listed",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

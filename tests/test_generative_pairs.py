@@ -1281,7 +1281,7 @@ def test_numbers_are_no_labels():
 @pytest.mark.parametrize(
     ("y", "said"),
     [
-        (np.array([0.5, np.nan] * 20), "y contains NaN"),
+        (np.array([0.5, np.nan] * 20), "^y has a row without a label"),
         (np.array(["x"] * 39 + [1], dtype=object), "^y mixes text with labels"),
     ],
 )

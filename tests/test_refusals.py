@@ -965,8 +965,10 @@ def test_a_pipeline_of_one_budget_looks_at_y_and_groups_of_all_parts_first(form,
         groups = None
     elif wrong == "group":
         groups[last], said = 7, "a label that is not in groups"
+    elif wrong == "label":
+        y[last], said = 7, "not in classes"
     else:
-        y[last], said = 7 if wrong == "label" else np.nan, "not in classes"
+        y[last], said = np.nan, "y has a row without a label"
     with pytest.raises(ValueError, match=said):
         fit(y, groups)
     assert ledger.spends() == []
@@ -1066,7 +1068,7 @@ def test_a_pipeline_of_one_budget_tries_what_a_model_is_handed_for_y(
 
 NO_LIST = {
     "one": (np.ones(60, dtype=int), "Only one class was found"),
-    "gap": (np.where(Y, 1.0, np.nan), "NaN"),
+    "gap": (np.where(Y, 1.0, np.nan), "NaN|without a label"),
     "missing": (np.where(Y, "u", None), "without a label"),
     "mixed": (np.where(Y, "u", Y.astype(object)), "mixes text"),
     "numbers": (X[:, 0], "Unknown label type"),
@@ -1977,7 +1979,7 @@ def least(pipeline):
             Y + 1,
             "y contains a label that is not in classes",
         ),
-        (logistic(), np.where(Y, 1.0, np.nan), "y contains a label"),
+        (logistic(), np.where(Y, 1.0, np.nan), "y has a row without a label"),
         (logistic(), Y[:-1], "need a row for each record"),
         (logistic(), None, "requires y to be passed"),
         (logistic(), np.column_stack([Y, Y]), "should be a 1d array"),
@@ -2179,7 +2181,7 @@ def test_cells_that_go_by_a_private_encoder_cost_no_budget(
     [
         (LogisticRegression(), np.where(Y, "John", Y.astype(object)), "y mixes text"),
         (LogisticRegression(), Y + 0.5 * X[:, 0], "Unknown label type: continuous"),
-        (LogisticRegression(), np.where(Y, 1.0, np.nan), "y contains NaN"),
+        (LogisticRegression(), np.where(Y, 1.0, np.nan), "y has a row without a label"),
         (LogisticRegression(), np.where(Y, "John", None), "a row without a label"),
         (LogisticRegression(), np.array(["John"] * 60), "y holds one label only"),
         (GaussianNB(), np.array(["John"] * 60), None),
@@ -2408,6 +2410,26 @@ def test_a_missing_label_is_called_one(listed, form):
     for model in (logistic(classes=listed), output):
         with pytest.raises(ValueError, match="^y has a row without a label: leave"):
             model.fit(X, y)
+
+
+@pytest.mark.parametrize("listed", [None, [0, 1]])
+@pytest.mark.parametrize("fit", ["alone", "encoded", "repaired", "network"])
+def test_a_gap_among_integers_is_called_a_missing_label(fit, listed):
+    """It was "a label that is not in classes (1 is not '1')"."""
+    ledger = PrivacyLedger(50.0, 1e-3)
+    model = logistic(classes=listed)
+    model = {
+        "alone": model.set_params(ledger=ledger),
+        "encoded": encoded(logistic(bounds=None, classes=listed), ledger),
+        "repaired": decisions(model, ledger=ledger).set_params(classes=listed),
+        "network": DPWassersteinMLPClassifier(
+            bounds=(-1, 1), classes=listed, fairness_weight=0.0, ledger=ledger
+        ),
+    }[fit]
+    given = {"sensitive_features": GROUP} if fit == "repaired" else {}
+    with pytest.raises(ValueError, match="^y has a row without a label: leave"):
+        model.fit(X, np.where(np.arange(len(Y)) == 3, np.nan, Y), **given)
+    assert ledger.spends() == []
 
 
 @pytest.mark.parametrize(

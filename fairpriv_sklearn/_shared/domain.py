@@ -183,11 +183,14 @@ def check_given(estimator, y) -> None:
 
 
 def refuse_unlabelled(y) -> None:
-    """Refuse missing labels among text, which scikit-learn calls no number."""
+    """Refuse missing labels: among text scikit-learn calls them no number."""
     with domain("y"):
         labels = np.asarray(y)
-        cells = labels.ravel() if labels.dtype == object and labels.ndim else ()
-        missing = any(map(_is_no_label, cells))
+        if labels.dtype.kind == "f":  # integers with a gap
+            missing = np.isnan(labels).any()
+        else:
+            cells = labels.ravel() if labels.dtype == object and labels.ndim else ()
+            missing = any(map(_is_no_label, cells))
     if missing:
         raise ValueError(
             "y has a row without a label: leave such rows out, or give them a label of "
