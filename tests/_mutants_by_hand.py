@@ -38,7 +38,7 @@ MUTANTS = [
         "m01",
         _POST,
         """    def sensitivity(self, neighboring):
-        return counts_l2(neighboring)
+        return counts_l2(neighboring) * ROUNDING
 
     def of_block(self, block, state):
         n_cells""",
@@ -4429,6 +4429,13 @@ MUTANTS = [
         '"C": [Interval(Real, 1e-100, 1e100, closed="both")],',
         '"C": [Interval(Real, 0, None, closed="neither")],',
         "fair logistic regression: a penalty that no number holds costs the budget",
+    ),
+    (
+        "h1563",
+        _POST,
+        "ROUNDING = 1 + 1e-6",
+        "ROUNDING = 1 + 1e-7",
+        "decisions: sums over billions of records round beyond the sensitivity",
     ),
     (
         "h1460",

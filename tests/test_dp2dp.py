@@ -26,7 +26,7 @@ from fairpriv_sklearn.postprocessing import DP2DPClassifier, RepairWarning
 from fairpriv_sklearn.postprocessing import _decisions as decisions
 from fairpriv_sklearn.postprocessing import _parity as parity
 from fairpriv_sklearn.postprocessing import _repair as repair
-from fairpriv_sklearn.postprocessing._queries import MarginCounts
+from fairpriv_sklearn.postprocessing._queries import MarginCounts, SoftCounts
 from fairpriv_sklearn.privacy import (
     PrivacyGuarantee,
     PrivacyLeakWarning,
@@ -845,6 +845,17 @@ def test_the_guarantee_does_not_depend_on_a_record():
     assert both.privacy_ == one.privacy_
     assert np.isfinite(one.privacy_.epsilon)
     assert one.predict(X, sensitive_features=group).shape == (40,)
+
+
+@pytest.mark.parametrize("query", [MarginCounts(2, 0.02), SoftCounts(1, 2, 2, 0.02)])
+def test_sums_of_billions_of_records_round_within_the_sensitivity(query):
+    """Parts of 2**-30 of 2**31 records are no double, and no two round alike."""
+    before = np.zeros((2, 2), dtype=np.int64)
+    before[0, 0] = 2**61 - 2**29 + 257
+    after = before + np.array([[2**30, 0], [0, 0]])
+    change = np.linalg.norm(query.value(after, None) - query.value(before, None))
+    assert 1 < change <= query.sensitivity("add_remove")
+    assert query.sensitivity("replace_one") >= np.sqrt(2) * change
 
 
 @pytest.mark.parametrize("constraint", ["demographic_parity", "equalized_odds"])
