@@ -4438,6 +4438,13 @@ MUTANTS = [
         "decisions: sums over billions of records round beyond the sensitivity",
     ),
     (
+        "h1564",
+        _LINEAR,
+        "self.constant * np.nan_to_num(weights[-1]) if",
+        "self.constant * weights[-1] if",
+        "linear models: a constant that is no number is an integer that wraps",
+    ),
+    (
         "h1460",
         "postprocessing/_significance.py",
         "told = others @ np.log(odds) >= ",

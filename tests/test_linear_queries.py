@@ -59,6 +59,19 @@ def geometry(d, n_outputs=1, constant=0.25):
     return Geometry(d, n_outputs, 1.0, 1.0, constant)
 
 
+@pytest.mark.parametrize("query", [LossGradient, ResidualGradient])
+def test_a_constant_that_is_no_number_moves_the_sums_by_no_more(query):
+    """One row more is one block more, whose sum was the least integer."""
+    own = np.ones(2) if query is LossGradient else 1.0
+    asked = query(Geometry(2, 1, 2.0**-20, 1.0, 1.0), 1.0, own)
+    n = asked.block_rows
+    x, y = np.full((n + 1, 2), 2.0**18), np.zeros(n + 1, dtype=np.int64)
+    weights = np.array([[0.1], [0.1], [np.nan]])
+    with np.errstate(all="ignore"):
+        sums = [asked.of_rows(Rows(m, x=x[:m], y=y[:m]), weights) for m in (n, n + 1)]
+    assert np.linalg.norm(sums[1] - sums[0]) <= asked.sensitivity("add_remove")
+
+
 def rows_of(X, y, stratum=None):
     stratum = np.zeros(len(y), dtype=np.int64) if stratum is None else stratum
     return Rows(len(y), x=X, y=y, stratum=stratum)

@@ -52,6 +52,19 @@ def records(k=4, n_classes=3):
     return rng, z, codes, Rows(N, z=z, codes=codes)
 
 
+def test_points_that_are_no_numbers_move_the_sums_by_no_more():
+    plan = semidual_plan()
+    k, C, J = plan.n_components, plan.n_classes, plan.n_points
+    points = np.zeros((C, J, k))
+    points[1] = np.nan
+    state = np.zeros((C, k)), points, np.zeros((C, J)), np.ones(C)
+    query, z, codes = _semidual.AssignmentSums(plan), np.ones((5, k)), np.arange(5) // 4
+    rows, others = (Rows(n, z=z[:n], codes=codes[:n]) for n in (5, 4))
+    with np.errstate(all="ignore"):
+        change = query.of_rows(rows, state) - query.of_rows(others, state)
+    assert np.linalg.norm(change) <= query.sensitivity("add_remove")
+
+
 def test_sums_about_the_class_means():
     rng, z, codes, rows = records()
     plan, means = semidual_plan(), rng.normal(size=(3, 4)) * 0.3

@@ -50,8 +50,11 @@ def _encoded(V: np.ndarray, clip_norm: float) -> np.ndarray:
 
 
 def encode_probabilities(P: np.ndarray) -> np.ndarray:
-    """Code probabilities by integers, rounded down; their 2-norm is at most UNIT."""
-    return np.floor(P * UNIT)
+    """Code probabilities by integers, rounded down; their 2-norm is at most UNIT.
+
+    What is not a number, of points that overflowed, is 0.
+    """
+    return np.floor(np.fmax(P, 0.0) * UNIT)
 
 
 def class_sums(codes: np.ndarray, coded: np.ndarray, n_classes: int) -> np.ndarray:

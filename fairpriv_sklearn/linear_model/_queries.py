@@ -90,7 +90,8 @@ class Geometry:
         """Function from dense rows to their scores: weights are rounded once."""
         d = self.n_features
         scaled = exact_weights(weights[:d] * self.unit, self.data_norm / self.unit)
-        shift = self.constant * weights[-1] if self.constant else None
+        # As there, what is not a number is 0: it would be an integer that wraps.
+        shift = self.constant * np.nan_to_num(weights[-1]) if self.constant else None
 
         def scores(rows):
             if self.n_outputs == 1:
