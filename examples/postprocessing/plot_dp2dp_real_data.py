@@ -103,6 +103,7 @@ def trade_off(data, target, knots, steps, epsilon, seed):
     n_fit = int(0.75 * len(y))
     train, test = order[:n_fit], order[n_fit:]
     encoder = partial(encode, data=data, knots=knots, steps=steps)
+    encoder.__fairpriv_row_pure__ = True  # it encodes each row on its own
     private = make_pipeline(
         FunctionTransformer(encoder),
         DPWassersteinLogisticRegression(
