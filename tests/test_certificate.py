@@ -667,3 +667,44 @@ def test_groups_whose_decisions_are_drawn_are_not_said_to_be_untold(n_classes):
     assert repair.pooled_groups_.tolist() == ["few"]
     untold = [one for one in said if "it cannot be told" in one]
     assert len(untold) == 1 and "the groups ['few'] differ from the others" in untold[0]
+
+
+def near(X, y, group, **how):
+    """A repair of people near the threshold, and what it said."""
+    repair = DP2DPClassifier(
+        FrozenEstimator(_Near(2).fit(X)),
+        method="gradient",
+        classes=[0, 1],
+        groups=np.unique(group).tolist(),
+        base_guarantee="public",
+        **how,
+    )
+    with pytest.warns(RepairWarning) as told:
+        repair.fit(X, y, sensitive_features=group)
+    return repair, [str(warning.message) for warning in told]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_group_that_draws_hardly_repair_is_named(seed):
+    """Its rate of 1 is drawn towards those of all people for want of evidence."""
+    group = np.repeat(["a", "b", "c"], [1000, 1000, 60])
+    first = np.concatenate([np.arange(1000) % 4 > 0, np.arange(1000) % 4 == 0])
+    X = np.where(np.append(first, np.ones(60, dtype=bool)), 1.0, -1.0)[:, None]
+    repair, said = near(X, np.zeros(len(X), dtype=int), group, random_state=seed)
+    assert any("some are drawn now" in one for one in said)
+    assert repair.pooled_groups_.tolist() == ["c"]
+    assert any("the groups ['c'] differ from the others" in one for one in said)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_true_class_that_is_not_compared_names_nobody(seed):
+    """Equal opportunity asks for the second class; of the first b has 10 people."""
+    group = np.repeat(["a", "b"], 2000)
+    y = np.concatenate([np.arange(2000) % 2, np.arange(2000) >= 10]).astype(int)
+    X = np.where(np.arange(4000) // 2 % 4 > 0, 1.0, -1.0)
+    X = np.where(group == "b", -X, X)[:, None]
+    how = {"constraint": "equal_opportunity", "random_state": seed}
+    repair, said = near(X, y, group, **how)
+    assert any("some are drawn now" in one for one in said)
+    assert not repair.pooled_groups_.size
+    assert not any("it cannot be told" in one for one in said)

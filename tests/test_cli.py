@@ -2249,13 +2249,14 @@ def test_a_target_of_dates_is_read_where_the_codebook_says_so(tmp_path, capsys):
     path, book = tmp_path / "people.csv", tmp_path / "people.json"
     days = [f"20{10 + i % 9}-0{1 + i % 8}-1{i % 7}" for i in range(300)]
     rows = [f"{day},{'fm'[i % 2]},{i % 50}" for i, day in enumerate(days)]
-    path.write_text("\n".join(["joined,sex,age", *rows]) + "\n")
-    arguments = [str(path), "--target", "joined", "--sensitive", "sex"]
+    path.write_text("\n".join(["größe,sex,age", *rows]) + "\n", "utf-8")
+    arguments = [str(path), "--target", "größe", "--sensitive", "sex"]
     arguments += ["--task", "regression"]
     assert run(tmp_path, *arguments) == 2
     said = capsys.readouterr().err
     told = re.search(r"a codebook says (\{.*\})\.", said)
-    book.write_text(told[1])
+    assert "größe" in told[1]
+    book.write_text(told[1], "utf-8")
     assert run(tmp_path, *arguments, "--codebook", str(book)) == 0
 
 
@@ -2290,6 +2291,18 @@ def test_the_sheet_with_the_named_columns_is_read(tmp_path, capsys):
     arguments = ["synthesize", str(path), "--target", "age", "--out", str(drawn)]
     assert main(arguments) == 0
     assert len(pd.read_csv(drawn)) == 300
+    # What a code book names is looked for, too, and what is named for one to fill in.
+    book = tmp_path / "book.json"
+    arguments = [str(path), "--target", "wage", "--sensitive", "sex"]
+    assert main([*arguments, "--write-codebook", str(book)]) == 0
+    assert list(json.loads(book.read_text())) == ["wage", "sex", "age"]
+    told = [str(path), "--codebook", str(book), "--out", str(drawn), "--force"]
+    assert main(["synthesize", *told]) == 0
+    assert len(pd.read_csv(drawn)) == 300
+    capsys.readouterr()
+    with pytest.raises(SystemExit):
+        main([str(path), "--target", "age"])
+    assert "; its columns are wage, sex, age (--help" in capsys.readouterr().err
     # Without such a sheet it is the first one with rows, as a code book to fill in has.
     assert list(read_table(path).columns) == ["wage", "note"]
     assert list(read_table(path, names=["wages"]).columns) == ["wage", "note"]

@@ -1003,6 +1003,13 @@ def test_a_step_of_another_package_that_learns_costs_no_budget(fit, takes):
         privacy = fit(model, X, y, ledger)
     assert [str(one.message).partition(": ")[2] for one in said] == [f"{held}."]
     assert privacy.conditional_on == (held,) and privacy.epsilon == np.inf
+    # Who makes an error of it learns it before anything is spent again.
+    spent = ledger.spends()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PrivacyLeakWarning)
+        with pytest.raises(PrivacyLeakWarning, match=r"conditional on this.*_centred"):
+            fit(model, X, y, ledger)
+    assert len(spent) == 1 and ledger.spends() == spent
 
 
 def test_a_candidate_that_learns_costs_no_budget():
@@ -1014,6 +1021,7 @@ def test_a_candidate_that_learns_costs_no_budget():
     assert ledger.spends() == []
 
 
+@pytest.mark.filterwarnings("ignore:The guarantee of the whole is conditional")
 def test_a_step_that_takes_no_made_up_rows_is_named_when_it_has_learnt():
     X, y = _table_of("numbers"), np.tile([0, 1], 100)
     model = make_pipeline(_Centred("many rows"), logistic(fairness_weight=0))

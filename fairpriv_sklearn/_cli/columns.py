@@ -144,13 +144,14 @@ class Writing:
 
 
 def read_named(args, names=()) -> Raw:
-    """The table that the command line names, as it says, with some columns."""
+    """The table that the command line names, with columns that it names and these."""
+    given = [getattr(args, "target", None), *(getattr(args, "sensitive", None) or ())]
     return read_table(
         args.data,
         separator=args.separator,
         encoding=args.encoding,
         sheet=args.sheet,
-        names=names,
+        names=[*names, *filter(None, given)],
     )
 
 

@@ -40,7 +40,7 @@ def run_synthesize(args) -> int:
 def _people(args) -> tuple[dict[str, Parsed], Codebook, dict[str, list[str]]]:
     """The columns to draw anew, what is declared of them, and on what that rests."""
     codebook = load_codebook(args.codebook)
-    raw = read_named(args, [*filter(None, [args.target]), *args.sensitive])
+    raw = read_named(args, codebook)
     names = check_names(args, raw, codebook)
     if args.target:
         codebook = with_role(codebook, "target", args.target)

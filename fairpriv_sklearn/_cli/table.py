@@ -149,7 +149,7 @@ def load_table(args) -> Table:
         raise InputError(
             f"Neither the command line nor the codebook names the {missing} COLUMN."
         )
-    raw = read_named(args, [args.target, *args.sensitive])
+    raw = read_named(args)
     names = check_names(args, raw, codebook)
     codebook = _with_arguments(args, codebook)
     writing = Writing.of(args, raw)
@@ -284,7 +284,7 @@ def _rows(args, parsed, left_out, from_data, n_in_file) -> tuple[np.ndarray, lis
     )
     if not rows.any():
         value = target.column.kind if target.is_number else "value"
-        book = json.dumps({args.target: {"kind": "date"}})
+        book = json.dumps({args.target: {"kind": "date"}}, ensure_ascii=False)
         dates = f" Dates are a target where a codebook says {book}."
         raise InputError(
             f"No row has a {value} in {args.target!r}; name another --target, or "

@@ -315,7 +315,9 @@ def _forget_callbacks(estimator) -> None:
             owner.__dict__.pop("_skl_callbacks", None)
 
 
-def check_candidates(estimator, grid: list[dict], task, ledger) -> set[str]:
+def check_candidates(
+    estimator, grid: list[dict], task, ledger
+) -> tuple[set[str], set[str]]:
     """Refuse a candidate that no table could fit, or none privately.
 
     Parameters
@@ -332,6 +334,8 @@ def check_candidates(estimator, grid: list[dict], task, ledger) -> set[str]:
     conditions : set of str
         What the privacy of some candidates depends on and that of others does not. The
         winner does not tell: it was chosen from all of them.
+    said : set of str
+        What steps depend on that nobody here can see through; a warning says so.
     """
     conditions, lists = [], set()
     for params in grid:
@@ -358,7 +362,10 @@ def check_candidates(estimator, grid: list[dict], task, ledger) -> set[str]:
         if known is None:  # else it will be told, and labels are those of the list
             refuse_target(chosen, task.X, task.y)
         rehearse(chosen, task.y if known is None else np.asarray(known))
-    return set().union(*conditions).difference(set.intersection(*conditions))
+    of_any = set().union(*conditions)
+    said = {fact for fact in of_any if not fact.isidentifier()}
+    warn_of_facts(said)
+    return of_any.difference(set.intersection(*conditions)), said
 
 
 def _reads_otherwise(value) -> bool:
@@ -461,7 +468,7 @@ def _read_from_data(step, task) -> set[str]:
 
 def warn_of_facts(facts) -> None:
     """Warn of what the guarantee of a candidate is conditional on."""
-    for fact in facts:
+    for fact in sorted(facts):
         if fact.isidentifier():
             warn_leak(fact, f"`{fact}` of the estimator")
         else:

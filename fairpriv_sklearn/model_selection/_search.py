@@ -224,7 +224,8 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         task = make_task(self, self.estimator, X, y, sensitive_features, [scoring])
         noise = noise_source(self.random_state)
         grid = self._candidates(noise)
-        facts = candidates.check_candidates(self.estimator, grid, task, self.ledger)
+        asked = self.estimator, grid, task, self.ledger
+        facts, said = candidates.check_candidates(*asked)
         plan = self._plan(len(grid), kind, DRAWS_PER_FIT, task.statistic.size)
         self._refuse_shares(grid, plan, task.public)
         wall = self._open_wall(task, noise)
@@ -245,7 +246,7 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         if self.refit:
             model, guarantee = self._refit(task, params, noise)
         facts = dict.fromkeys([*guarantee.conditional_on, *sorted(facts)])
-        candidates.warn_of_facts(facts)
+        candidates.warn_of_facts(facts.keys() - said)
 
         candidates.tell_of_the_choice(model)
         self.best_estimator_, self.best_params_ = model, params

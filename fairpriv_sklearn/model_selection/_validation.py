@@ -285,7 +285,7 @@ def dp_cross_validate(
     task = make_task(public, estimator, X, y, sensitive_features, scorings.values())
     noise = noise_source(random_state)
     folds = _folds(cv, task)
-    candidates.check_candidates(estimator, [{}], task, ledger)
+    _, said = candidates.check_candidates(estimator, [{}], task, ledger)
     size = task.statistic.size
     asked = folds.n_fits_per_record, epsilon, delta
     shared = {"score_fraction": score_fraction, "n_statistics": size}
@@ -308,7 +308,7 @@ def dp_cross_validate(
 
     while True:
         try:
-            models, readings, caveats = _run(estimator, task, folds, plan, wall)
+            models, readings, caveats = _run(estimator, task, folds, plan, wall, said)
             break
         except candidates.OtherCost as cost:
             paid = {"kind": cost.kind, "n_draws": cost.n_draws}
@@ -332,7 +332,7 @@ class _PublicFacts(BaseEstimator):
         self.sensitive_features = None
 
 
-def _run(estimator, task: Task, folds: _Folds, plan: ValidationPlan, wall):
+def _run(estimator, task: Task, folds: _Folds, plan: ValidationPlan, wall, said):
     models, facts, assumed, secure = [], {}, {}, True
     for train, _ in folds:
         fitted = task.run(estimator, {}, train, plan.fit, wall.noise)
@@ -346,7 +346,7 @@ def _run(estimator, task: Task, folds: _Folds, plan: ValidationPlan, wall):
         task.release(model, test, plan.score_mu, wall)
         for model, (_, test) in zip(models, folds, strict=True)
     ]
-    candidates.warn_of_facts(facts)
+    candidates.warn_of_facts(facts.keys() - said)
     caveats = {"assumptions": assumed, "conditional_on": facts}
     return models, readings, {**caveats, "noise_is_secure": secure}
 

@@ -65,6 +65,16 @@ def region_costs(n_classes: int) -> np.ndarray:
     return np.where(near, NEAR_COST, 1.0)
 
 
+def smallest_sizes(counts: np.ndarray, rates: list) -> np.ndarray:
+    """Sizes of groups in the true class that has fewest, of those that are compared.
+
+    In units of the noise of a size, were that of one count 1. `counts` and `rates` are
+    those of `drawn_decisions`.
+    """
+    compared = counts[[y for y, _ in rates]].sum(axis=2)
+    return compared.min(axis=0) / np.sqrt(counts.shape[2])
+
+
 def drawn_decisions(
     counts: np.ndarray, rates: list, noise_scale: float, tolerance: float
 ) -> np.ndarray | None:
@@ -91,7 +101,7 @@ def drawn_decisions(
     n_classes = n_regions // 2
     sizes = counts.sum(axis=2)
     conditions = np.array([y for y, _ in rates])
-    smallest = sizes[conditions].min(axis=0) / np.sqrt(n_regions)
+    smallest = smallest_sizes(counts, rates)
     known = smallest > parity.DROWNED * noise_scale
     if known.sum() < 2 or len(rates) * len(known) > MOST_RATES:
         return None

@@ -16,7 +16,6 @@ from ._queries import MarginCounts, SoftCounts
 from ._repair import MetaRepair
 from ._significance import (
     MAY_REMAIN,
-    are_drowned,
     next_to_nobody,
     untold_cells,
     untold_groups,
@@ -216,7 +215,8 @@ class DecisionRepair(MetaRepair):
     def _certify(self, wall, rows) -> np.ndarray:
         """Count the decisions; draw some of them if the groups differ still.
 
-        Returns which groups that tells apart, by true class: none if none is drawn.
+        Returns whose decisions are drawn by their own rates, in all true classes: what
+        those of a group of few are believed to be is drawn towards all people's.
         """
         n_conditions, n_groups, n_classes = self._table_shape()
         shape = n_conditions, n_groups, 2 * n_classes
@@ -236,7 +236,8 @@ class DecisionRepair(MetaRepair):
         self._group_weights = np.maximum(counts.sum(axis=(0, 2)), 1.0)
         self._key = wall.noise.public().key(32)
         self._note(DRAWN)
-        return ~are_drowned(counts, noise**2)
+        known = certificate.smallest_sizes(counts, rates) > parity.DROWNED * noise
+        return np.tile(known, (n_conditions, 1))
 
     def _regions(self, scores, codes) -> np.ndarray:
         """Where a randomised rule draws alike, row by row."""

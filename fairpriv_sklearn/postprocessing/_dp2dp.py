@@ -181,7 +181,8 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
     pooled_groups_ : ndarray
         Groups that noise does not let be told from the others (in some true class).
         "gradient": they are decided for without a shift (in these classes), as unknown
-        ones. "histogram": as all people together. Blind: those with next
+        ones; not those whose decisions are drawn by their own rates. "histogram": as
+        all people together. Blind: those with next
         to nobody, which are left out of what is made equal and of its interval.
     repair_notes_ : list of str
         What a `RepairWarning` said: which groups cannot be told from the others, that

@@ -154,8 +154,8 @@ def untold_numbers(
     that are alike. So they are doubted together, by the odds that shares vary: without
     a difference these are b or more in at most one table of b. That also holds, were
     counts normal with variances in proportion to the groups, of the product of all,
-    each to the power of the part of people in other groups (K. Ball, "Volumes of
-    sections of cubes and related problems", Lecture Notes in Mathematics 1376, 1989).
+    each to the power of the part of people in other groups (F. Barthe, "On a reverse
+    form of the Brascamp-Lieb inequality", Inventiones Mathematicae 134, 1998).
     It has to be, times `HARM`, the gap that a repair then leaves, about two errors; in
     large tables the gap of one group, times its odds, has to be worth the largest error
     for each of the groups.
