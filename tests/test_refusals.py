@@ -516,7 +516,7 @@ TREE = DecisionTreeClassifier()
         (logistic(), {"class_weight": {2: 1.0}}, "class_weight must map labels"),
         (logistic(), {"epsilon": True}, "epsilon must be a number"),
         (logistic(), {"epsilon": 10**400}, "epsilon must be a number that a float"),
-        (logistic(), {"C": 10**400}, "C must be a number that a float can hold"),
+        (logistic(), {"C": 10**400}, "must be a float in the range [1e-100"),
         (logistic(), {"sensitive_features": [0.5]}, "sensitive_features in the con"),
         (logistic(), {"batch_size": 5, "neighboring": "add_remove"}, "batch_size ne"),
         (regression(), {"bounds": THREE}, WIDTH),
