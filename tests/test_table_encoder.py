@@ -1820,20 +1820,25 @@ def test_a_pipeline_that_parses_its_cells_is_private():
     assert "works on each row on its own" in str(stated)
 
 
+def learnt_range(numbers, rng, seed):
+    """Ends that are learnt of a column of these, beside another one."""
+    frame = pd.DataFrame({"told": numbers, "sex": rng.choice(["f", "m"], len(numbers))})
+    encoder = DPTableEncoder(
+        {"told": {"kind": "number"}, "sex": {"kind": "category"}},
+        epsilon=0.33,
+        delta=1e-6,
+        random_state=seed,
+    )
+    return encoder.fit(frame).codebook_["told"].bounds
+
+
 def test_a_crowd_beside_zeros_is_in_the_range():
     """Hours, two fifths of them zero: the range of one fit in forty ended there."""
     outside = []
     for seed in range(40):
         rng = np.random.default_rng(seed)
         told = np.where(rng.random(2000) < 0.6, rng.normal(38, 4, 2000).round(), 0.0)
-        frame = pd.DataFrame({"hours": told, "place": rng.choice(["a", "b"], 2000)})
-        encoder = DPTableEncoder(
-            {"hours": {"kind": "number"}, "place": {"kind": "category"}},
-            epsilon=0.33,
-            delta=1e-6,
-            random_state=seed,
-        )
-        low, high = encoder.fit(frame).codebook_["hours"].bounds
+        low, high = learnt_range(told, rng, seed)
         outside.append(np.mean((told < low) | (told > high)))
     assert np.max(outside) < 0.3
 
@@ -1844,14 +1849,7 @@ def test_amounts_beside_many_zeros_are_in_the_range():
     for seed in range(30):
         rng = np.random.default_rng([44, seed])
         told = np.where(rng.random(3000) < 0.85, 0.0, np.exp(rng.normal(8, 1, 3000)))
-        frame = pd.DataFrame({"pay": told, "sex": rng.choice(["f", "m"], 3000)})
-        encoder = DPTableEncoder(
-            {"pay": {"kind": "number"}, "sex": {"kind": "category"}},
-            epsilon=0.33,
-            delta=1e-6,
-            random_state=seed,
-        )
-        low, high = encoder.fit(frame).codebook_["pay"].bounds
+        low, high = learnt_range(told, rng, seed)
         beyond.append(np.mean(told > high) / np.mean(told > 0))
         assert low <= 0.0 and high < 100 * told.max()
     # By cells that are sure alone the range ended at zero in 29 of 30.

@@ -270,7 +270,8 @@ def _group_shares(
         # Drawn towards a share that is the same in every bin, by the odds that it is
         # not, and all the way if it is the likelier one: a positive-part rule, as what
         # is believed of chance drives groups apart. The square spares what is likely.
-        # Chosen on simulated tables.
+        # Chosen on simulated tables. By the odds of the fit itself: whether any group
+        # is moved at all goes by `odds_of_differences`.
         believed = np.maximum(1 - odds**-2, 0.0)[:, None]
         relative = alike + believed * (relative - alike)
 
