@@ -176,9 +176,13 @@ OTHERS = {
     "privacy/_budget/_pipeline.py": "with_budget",
     "privacy/_budget/_refusals.py": "with_budget refusals",
     "privacy/_budget/_with_budget.py": "few_records",
+    "privacy/_composed.py": "privacy_steps all_rows",
     "privacy/_facts.py": "with_budget refusals",
+    "privacy/_metas.py": "privacy_steps",
+    "privacy/_plain_step.py": "privacy_steps",
     "privacy/_steps.py": "privacy_steps",
     "privacy/_store.py": "ledger",
+    "privacy/_walk.py": "privacy_steps",
 }
 ALL = {**WHOLE, **QUERIES, **OTHERS}
 # Slow, or about something else; proof stamps see every change and say nothing.

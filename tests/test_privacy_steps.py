@@ -1,6 +1,7 @@
 """What steps do to privacy: containers, models made of models, other libraries."""
 
 import math
+import pickle
 import re
 import warnings
 
@@ -66,8 +67,8 @@ from fairpriv_sklearn.privacy._steps import (
     expected_guarantee,
     kept,
     refuse_learners,
-    walk,
 )
+from fairpriv_sklearn.privacy._walk import walk
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (120, 2))
@@ -973,3 +974,10 @@ def test_a_blind_repair_states_before_its_fit_what_it_states_after(base, group):
 def test_a_group_model_that_nobody_vouches_for_is_not_covered():
     repair = DPBarycenterTransformer(blind=True, group_estimator=LogisticRegression())
     assert expected_guarantee(repair).uncovered == ("group_estimator",)
+
+
+def test_steps_pickled_before_they_moved_are_found():
+    (step,) = privacy_report(fit(line())).steps
+    pickled = pickle.dumps(step, protocol=0)
+    old = pickled.replace(b"privacy._step\n", b"privacy._steps\n")
+    assert old != pickled and pickle.loads(old) == step

@@ -12,6 +12,7 @@ from ._budget._refusals import (
 )
 from ._budget._with_budget import with_budget
 from ._card import CardLine, DeploymentCard, deployment_card
+from ._composed import roomier
 from ._facts import (
     READ,
     Fact,
@@ -24,16 +25,15 @@ from ._foreign import epsilon_factor, is_diffprivlibs
 from ._guarantee import NOTHING, PrivacyGuarantee, own_events
 from ._ledger import BudgetExceededError, PrivacyBudget, PrivacyLedger
 from ._report import PrivacyReport, guarantee_of, privacy_report
+from ._step import StepPrivacy
 from ._steps import (
     CONDITIONAL,
-    StepPrivacy,
     conditions_of,
     expected_guarantee,
     kept,
     learns_nothing,
     own_guarantee,
     refuse_learners,
-    roomier,
     ways_out,
 )
 

@@ -9,8 +9,10 @@ from .._shared.arguments import fits
 from .._shared.markdown import markdown_line, markdown_table
 from .._shared.rounded import round_up
 from ..accounting import compose_epsilon
+from ._composed import composed, total_of
 from ._guarantee import PrivacyGuarantee
-from ._steps import StepPrivacy, composed, found_in, total_of
+from ._step import StepPrivacy
+from ._walk import found_in
 
 
 @dataclass(frozen=True)

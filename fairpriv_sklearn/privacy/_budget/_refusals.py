@@ -41,6 +41,7 @@ from ..._shared.domain import (
 )
 from ..._shared.guarded import WrappedEstimatorError, fit_to_made_up, fit_wrapped
 from ..._shared.sklearn import alias_of, asks_for, gives_frames, routing_enabled
+from .._composed import composed
 from .._facts import leaks_foreseen
 from .._ledger import PrivacyLedger
 from ._costs import (
@@ -473,8 +474,6 @@ def refuse_without_room(*estimators, beside=None) -> None:
     beside : tuple (ledger, guarantee), default=None
         What else will be spent, and where.
     """
-    from .._steps import composed  # which asks what steps cost
-
     ledgers: dict = {}
     for one in (one for estimator in estimators for one in _payers(estimator)):
         ledgers.setdefault(one.estimator.ledger, []).append(one)
@@ -491,7 +490,7 @@ def _payers(estimator, name: str = "") -> Iterator:
     A repair pays for its own releases, what it wraps for itself. What is only declared
     before the fit may cost less than that at the ledger's delta.
     """
-    from .._steps import own_releases, walk, wrapped_models
+    from .._walk import own_releases, walk, wrapped_models  # which know its pipeline
 
     for one in walk(estimator, name, fitted=False):
         step = one.estimator
