@@ -1,13 +1,13 @@
 """Accuracy against the gap between decisions, along the weights of the penalty.
 
-`DPWassersteinLogisticRegression` at (1, 1e-5), three quarters of the rows train, the
-rest tests. Rows are encoded by the public code book alone (numbers scaled by their
-range, indicators of the lists), so that older versions of the package can run this
-script too; "raw" is the table encoder and the model under the same total. Accuracy,
-and the largest difference of two groups' shares of positive decisions (groups of fewer
-than 100 test rows are left out), mean and standard error over the splits.
+`DPWassersteinLogisticRegression` at (1, 1e-5), or at another epsilon; three quarters of
+the rows train, the rest tests. Rows are encoded by the public code book alone (numbers
+scaled by their range, indicators of the lists), so that older versions of the package
+can run this script too; "raw" is the table encoder and the model under the same total.
+Accuracy, and the largest difference of two groups' shares of positive decisions (groups
+of fewer than 100 test rows are left out), mean and standard error over the splits.
 
-    OMP_NUM_THREADS=1 python examples/benchmarks/penalty_curves.py [splits]
+    python examples/benchmarks/penalty_curves.py [splits [epsilon [table]]]
     python examples/benchmarks/penalty_curves.py compare OLD NEW
 
 The second compares two outputs: accuracy of the new one less that of the old curve,
@@ -32,7 +32,7 @@ from fairpriv_sklearn.datasets import (
 from fairpriv_sklearn.linear_model import DPWassersteinLogisticRegression
 
 WEIGHTS = (0.0, 0.25, 0.5, 0.75, 0.9)
-EPSILON, DELTA = 1.0, 1e-5
+DELTA = 1e-5
 
 
 def encoded(data):
@@ -78,23 +78,23 @@ SETS = {
 }
 
 
-def model(weight, groups, seed, **params):
+def model(weight, groups, seed, epsilon, **params):
     return DPWassersteinLogisticRegression(
-        epsilon=EPSILON, delta=DELTA, fairness_weight=weight, classes=[0, 1],
+        epsilon=epsilon, delta=DELTA, fairness_weight=weight, classes=[0, 1],
         groups=np.unique(groups).tolist(), random_state=seed, **params,
     )  # fmt: skip
 
 
-def from_raw(weight, groups, seed):
+def from_raw(weight, groups, seed, epsilon):
     """The table encoder in front, nothing declared; None where there is none."""
     try:
         from fairpriv_sklearn.preprocessing import DPTableEncoder
         from fairpriv_sklearn.privacy import with_budget
     except ImportError:
         return None
-    last = model(weight, groups, seed)
+    last = model(weight, groups, seed, epsilon)
     pipeline = make_pipeline(DPTableEncoder(random_state=seed), last)
-    return with_budget(pipeline, EPSILON, DELTA)
+    return with_budget(pipeline, epsilon, DELTA)
 
 
 def quality(fitted, X, y, groups):
@@ -104,17 +104,17 @@ def quality(fitted, X, y, groups):
     return np.mean(decided == y), np.ptp(rates)
 
 
-def one_split(table, weight, seed):
+def one_split(table, weight, seed, epsilon):
     """Accuracy and gap, of the public encoding and of the raw table."""
     frame, X, norm, y, groups = table
     order = np.random.default_rng(seed).permutation(len(y))
     train, test = np.split(order, [len(y) * 3 // 4])
     # Where the bounds say too much the norm is that of a typical row.
     bounds = (-10, 10) if frame is None else (-1, 1)
-    fit = model(weight, groups, seed, bounds=bounds, data_norm=norm)
+    fit = model(weight, groups, seed, epsilon, bounds=bounds, data_norm=norm)
     fit.fit(X[train], y[train], sensitive_features=groups[train])
     found = [*quality(fit, X[test], y[test], groups[test])]
-    raw = None if frame is None else from_raw(weight, groups, seed)
+    raw = None if frame is None else from_raw(weight, groups, seed, epsilon)
     if raw is None:
         return [*found, np.nan, np.nan]
     raw.fit(
@@ -125,21 +125,27 @@ def one_split(table, weight, seed):
     return [*found, *quality(raw, frame.iloc[test], y[test], groups[test])]
 
 
-def main(n_splits=10):
+def main(n_splits=10, epsilon=1.0, only=None):
     warnings.simplefilter("ignore")
-    print("OMP_NUM_THREADS=1 python examples/benchmarks/penalty_curves.py", n_splits)
+    print(
+        "OMP_NUM_THREADS=1 python examples/benchmarks/penalty_curves.py", *sys.argv[1:]
+    )
     print(
         f"Python {platform.python_version()}, numpy {np.__version__}, "
         f"scikit-learn {sklearn.__version__}; {n_splits} splits"
     )
     for name, load in SETS.items():
+        if only not in (None, name):
+            continue
         table = load()
         groups = np.unique(table[-1])
         print(f"\n{name}: {len(table[-2])} rows, {len(groups)} groups")
         print(f"{'weight':>7}{'accuracy':>18}{'gap':>18}", end="")
         print(f"{'accuracy, raw':>20}{'gap, raw':>18}")
         for weight in WEIGHTS:
-            runs = np.array([one_split(table, weight, s) for s in range(n_splits)])
+            runs = np.array(
+                [one_split(table, weight, s, epsilon) for s in range(n_splits)]
+            )
             errors = runs.std(axis=0, ddof=1) / n_splits**0.5
             cells = [
                 f"{m:10.4f} +- {e:.4f}"
@@ -179,4 +185,5 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["compare"]:
         compare(*sys.argv[2:])
     else:
-        main(*map(int, sys.argv[1:]))
+        kinds = zip((int, float, str), sys.argv[1:], strict=False)
+        main(*(kind(word) for kind, word in kinds))
