@@ -349,6 +349,24 @@ def test_a_small_group_does_not_hide_that_large_ones_differ():
         assert told.gap_is_seen == seen
 
 
+def test_a_gap_is_seen_beyond_two_standard_errors():
+    """Also of a constant, whose gap of zero is no more than chance makes."""
+    from fairpriv_sklearn.metrics import ks_parity_difference as gap
+
+    labels = np.repeat(["f", "m"], 500)
+    measures = Measures("", "", lambda y, p: np.mean(np.abs(y - p)), "", "", gap)
+    scores = np.random.default_rng(0).normal(size=1000)
+    apart = []
+    for shift in (0.0, 0.2, 0.25, 0.4):
+        y_pred = scores + shift * (labels == "m")
+        told = Result.measured(measures, scores, labels, 0, "", y_pred)
+        apart.append((told.gap - told.gap_by_chance) / told.gap_se)
+        assert told.gap_is_seen == (apart[-1] > 2)
+    assert apart[0] < 1 < apart[1] < 2 < apart[2] < 3 < apart[3]
+    same = np.zeros(1000)
+    assert not Result.measured(measures, scores, labels, 0, "", same).gap_is_seen
+
+
 @pytest.mark.parametrize("within", [False, True])
 def test_chance_within_classes_knows_of_rare_ones(within):
     """A group with 3 rows of a class: its rate there is of thirds, by chance too."""
@@ -2118,7 +2136,7 @@ def test_a_column_of_another_sheet_is_missing(tmp_path, capsys):
     assert "no column 'pay'" in said
     said = " ".join(said.split())
     assert (
-        "Left out: the other sheets, 'people', 'more': 'about' was read (--sheet names "
+        "Left out: the other sheets, 'about', 'more': 'people' was read (--sheet names "
         "another)." in said
     )
 
@@ -2303,6 +2321,12 @@ def test_the_sheet_with_the_named_columns_is_read(tmp_path, capsys):
     with pytest.raises(SystemExit):
         main([str(path), "--target", "age"])
     assert "; its columns are wage, sex, age (--help" in capsys.readouterr().err
+    # A name that is misspelt is missing from the sheet that has the others.
+    arguments = [str(path), "--target", "wages", "--sensitive", "sex"]
+    assert run(tmp_path, *arguments) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "no column 'wages'; its columns are wage, sex, age." in said
+    assert "'about', 'form', 'old': 'people' was read (--sheet names" in said
     # Without such a sheet it is the first one with rows, as a code book to fill in has.
     assert list(read_table(path).columns) == ["wage", "note"]
     assert list(read_table(path, names=["wages"]).columns) == ["wage", "note"]

@@ -584,6 +584,7 @@ def test_a_text_cell_is_not_quoted(Generator):
         {"bounds": [0, 1]},
         {"bounds": (0, np.inf)},
         {"classes": [7]},
+        {"jitter": 1.1e6},
     ],
 )
 def test_mistakes_cost_nothing(wrong):
@@ -610,6 +611,17 @@ def test_the_largest_l1_weight_ends_in_numbers(l1_weight):
         random_state=0,
     ).fit(X)
     assert np.isfinite(generator.sample(20)).all()
+
+
+@pytest.mark.parametrize(
+    "Generator", [DPSinkhornGenerator, DPSlicedWassersteinGenerator]
+)
+@pytest.mark.parametrize("high", [1e-300, 1e300])
+def test_the_largest_jitter_ends_in_numbers(Generator, high):
+    X = np.linspace(0, high, 60).reshape(20, 3)
+    generator = Generator(bounds=(0, high), jitter=1e6, random_state=0).fit(X)
+    drawn = generator.sample(20)
+    assert drawn.min() >= 0 and drawn.max() <= high
 
 
 def test_old_name_says_the_new_one():

@@ -1,6 +1,7 @@
 """Sensitive features in all the containers and wrong forms people use."""
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -29,7 +30,13 @@ from fairpriv_sklearn._shared.arguments import public_labels
 from fairpriv_sklearn._shared.domain import check_columns, refuse_dates
 from fairpriv_sklearn.datasets import make_spurious_bias
 from fairpriv_sklearn.linear_model import DPWassersteinLogisticRegression
-from fairpriv_sklearn.metrics import dp_group_rates
+from fairpriv_sklearn.metrics import (
+    demographic_parity_difference,
+    dp_group_rates,
+    equalized_odds_difference,
+    ks_parity_difference,
+    wasserstein_parity_difference,
+)
 from fairpriv_sklearn.model_selection import DPGridSearchCV
 from fairpriv_sklearn.neural_network import (
     DPWassersteinAutoencoder,
@@ -155,6 +162,28 @@ def test_missing_labels_of_data_frames_raise():
 def test_odd_labels_raise(labels, match):
     with pytest.raises((TypeError, ValueError), match=match):
         label_list(labels)
+
+
+@pytest.mark.parametrize(
+    "labels", [{0: "a", 1: "b"}, {"a", "b"}, frozenset("ab"), 3.0, "sex", b"ab"]
+)
+def test_what_holds_no_labels_is_told_what_does_everywhere(labels):
+    """Of a dict the names were read, which are as many as rows, or said not to be."""
+    asked = {"sensitive_features": labels}
+    X, y = np.zeros((2, 1)), np.arange(2)
+    model = DPWassersteinLogisticRegression(bounds=(-1, 1), groups=["a", "b"])
+    rates = partial(dp_group_rates, groups=["a", "b"], classes=[0, 1], epsilon=1.0)
+    for call in (
+        lambda: demographic_parity_difference(y, y, **asked),
+        lambda: equalized_odds_difference(y, y, **asked),
+        lambda: ks_parity_difference(y / 3, y / 3, **asked),
+        lambda: wasserstein_parity_difference(y / 3, y / 3, **asked),
+        lambda: rates(y, y, **asked),
+        lambda: model.fit(X, y, **asked),
+        lambda: DPGridSearchCV(model, {"C": [1.0]}).fit(X, y, **asked),
+    ):
+        with pytest.raises(TypeError, match=r"an array, a list or a data frame of one"):
+            call()
 
 
 @pytest.mark.parametrize(

@@ -683,6 +683,21 @@ def test_a_penalty_that_numbers_cannot_hold_costs_nothing(C):
     assert ledger.spends() == []
 
 
+@pytest.mark.parametrize("solver", ["gradients", "moments"])
+@pytest.mark.parametrize("neighboring", ["replace_one", "add_remove"])
+def test_the_largest_ridge_ends_in_numbers(neighboring, solver):
+    """Beyond it squares of curvatures overflow in the line search."""
+    asked = {"neighboring": neighboring, "solver": solver}
+    for seed in range(10):
+        X, y, _ = table(n=1 + seed, seed=seed)
+        model = linear(alpha=1e50, random_state=seed, **asked).fit(X, y)
+        assert np.isfinite(model.coef_).all()
+    ledger = PrivacyLedger(1.0, 1e-5)
+    with pytest.raises(ValueError, match="'alpha'"):
+        linear(alpha=1e80, ledger=ledger, **asked).fit(X, y)
+    assert ledger.spends() == []
+
+
 @pytest.mark.parametrize("edge", EDGES)
 @pytest.mark.parametrize("neighboring", ["replace_one", "add_remove"])
 def test_edges_of_the_other_models(edge, neighboring):

@@ -541,10 +541,12 @@ def test_lists_and_ranges_from_the_data_are_told():
     assert "`groups`" in told and "`classes`" in told
     regressor = barycenter()
     untold = clone(regressor).set_params(target_bounds=None)
-    with pytest.warns(PrivacyLeakWarning, match="target_bounds"):
+    with pytest.warns(PrivacyLeakWarning) as caught:
         DPGridSearchCV(untold, {"n_bins": [10]}, random_state=0).fit(
             X, X[:, 1], sensitive_features=group
         )
+    told = " ".join(str(one.message) for one in caught)
+    assert told.count("`target_bounds`") == 1  # that the score reads it tells it
     with pytest.raises(ValueError, match="finite numbers with low < high"):
         DPGridSearchCV(regressor, {"n_bins": [10]}, target_bounds=(1, 0)).fit(
             X, X[:, 1], sensitive_features=group

@@ -102,7 +102,7 @@ class Result:
         told = gaps(counted)
         # The chance of a small group hides what the others tell.
         both = [told] if large == counted else [told, gaps(large)]
-        is_seen = any(one >= chance + 2 * se for one, se, chance in both)
+        is_seen = any(one > chance + 2 * se for one, se, chance in both)
         return cls(
             name, float(measures.error(y, y_pred)), float(np.std(errors)),
             *map(float, told), n_predicted, is_seen,

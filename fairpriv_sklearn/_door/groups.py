@@ -5,7 +5,7 @@ that the constructor names (or a callable ``X -> labels``). Errors speak of the 
 list of groups only: which rows or values were at fault is private.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Set
 from copy import copy
 
 import numpy as np
@@ -323,12 +323,14 @@ def label_list(sensitive_features) -> list:
     Several columns name the intersections: a row's label is a tuple.
     """
     check_columns(sensitive_features)
-    if isinstance(sensitive_features, str | bytes) or not (
+    # A set has no order, and what a dict hands out are its names.
+    if isinstance(sensitive_features, str | bytes | Mapping | Set) or not (
         hasattr(sensitive_features, "__iter__") or hasattr(sensitive_features, "shape")
     ):
         raise TypeError(
-            "sensitive_features must hold one label per row, or one column per "
-            f"attribute, got {described(sensitive_features)}."
+            "sensitive_features must be an array, a list or a data frame of one label "
+            "per row, or one column per attribute, got "
+            f"{described(sensitive_features)}."
             + " Pass the column itself here, not its name."
             * isinstance(sensitive_features, str)
         )

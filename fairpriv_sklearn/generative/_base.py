@@ -64,7 +64,8 @@ class BaseGenerator(DPEstimator):
     ----------
     jitter : float, default="auto"
         Standard deviation of white noise added to every sample, as a fraction of
-        each column's range. "auto": 0.1 if the basis leaves directions out, else 0.
+        each column's range. Range: [0, 1e6]. "auto": 0.1 if the basis leaves
+        directions out, else 0.
     random_state : int, RandomState, Generator or None, default=None
         None: secure noise. Anything else makes fit and samples reproducible, and
         the noise no longer secret.
@@ -81,7 +82,7 @@ class BaseGenerator(DPEstimator):
         "n_components": AUTO_COUNT,
         "clip_norm": [StrOptions({"auto"}), SCALE],
         "variance_cap": ["boolean"],
-        "jitter": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left")],
+        "jitter": [StrOptions({"auto"}), Interval(Real, 0, 1e6, closed="both")],
     }
 
     def _refuse_target(self, X, y) -> None:

@@ -112,10 +112,10 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
     {delta}
     alpha : float, default=None
         Ridge penalty, as in :class:`~sklearn.linear_model.Ridge` fitted on the scaled
-        features. None picks the one with the smallest error as estimated from what was
-        released, which costs nothing; where no weights promise to be better than none,
-        the prediction is a constant. Without noise None is least squares. Gradients
-        shrink the weights further where noise asks for it.
+        features. Range: [0, 1e50]. None picks the one with the smallest error as
+        estimated from what was released, which costs nothing; where no weights promise
+        to be better than none, the prediction is a constant. Without noise None is
+        least squares. Gradients shrink the weights further where noise asks for it.
     solver : {"auto", "gradients", "moments"}, default="auto"
         Gradients need d noisy numbers a step where moments need d^2 / 2 at once, and
         their noise is proportional to c instead of the range of the target. "auto" is
@@ -237,7 +237,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         **DELTA_CONSTRAINT,
         **BOUNDED_CONSTRAINTS,
         **MIN_RECORDS,
-        "alpha": [None, Interval(Real, 0, 1e100, closed="both")],
+        "alpha": [None, Interval(Real, 0, 1e50, closed="both")],
         "solver": [StrOptions({"auto", "moments", "gradients"})],
         "max_iter": [None, Interval(Integral, 1, None, closed="left")],
         "target_bounds": [None, tuple, list, np.ndarray],

@@ -335,7 +335,8 @@ def check_candidates(
         What the privacy of some candidates depends on and that of others does not. The
         winner does not tell: it was chosen from all of them.
     said : set of str
-        What steps depend on that nobody here can see through; a warning says so.
+        What a warning has told already: what steps depend on that nobody here can see
+        through, and what was read from the data for the score.
     """
     conditions, lists = [], set()
     for params in grid:
@@ -365,6 +366,7 @@ def check_candidates(
     of_any = set().union(*conditions)
     said = {fact for fact in of_any if not fact.isidentifier()}
     warn_of_facts(said)
+    said.update(fact.name for fact in task.assumptions if fact.is_read)
     return of_any.difference(set.intersection(*conditions)), said
 
 

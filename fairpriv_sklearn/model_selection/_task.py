@@ -20,14 +20,14 @@ from .._shared.domain import (
     same_length,
 )
 from .._shared.sensitivity import rows_changed
-from .._wall import PrivacyFilter, Query, Rows, rows_of
+from .._wall import Fact, PrivacyFilter, Query, Rows, rows_of
 from ..postprocessing import ConstantClassifier, ConstantRegressor
 from . import _candidates as candidates
 from ._plan import FitShare
 from ._scoring import Reading, Statistic, bounded_score, needs_target_bounds, table_of
 
 SCORE_NEEDS_GROUPS = NEEDED.format("The score compares groups and")
-_ROW_PURITY = "the candidates predict each row on its own"
+_ROW_PURITY = Fact("the candidates predict each row on its own")
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Task:
     neighboring : str
     public : dict
         What candidates are told that were not: see `public_facts`.
-    assumptions : tuple of str
+    assumptions : tuple of Fact
     """
 
     X: Any
@@ -57,7 +57,7 @@ class Task:
     statistic: Statistic
     neighboring: str
     public: dict
-    assumptions: tuple[str, ...]
+    assumptions: tuple[Fact, ...]
     is_classifier: bool = True
 
     @property

@@ -69,8 +69,8 @@ class Raw:
 def read_table(path, *, separator=None, encoding=None, sheet=None, names=()) -> Raw:
     """Read the file by what it is, whatever its name says.
 
-    Of the sheets of an Excel file the first one with rows that has all `names`, and
-    where none has, the first one with rows.
+    Of the sheets of an Excel file with rows the first one that has all `names`, or else
+    most of them.
     """
     path = Path(path)
     data, name = _bytes(path), path.name
@@ -456,16 +456,15 @@ def _excel(data: bytes, name: str, sheet, names) -> Raw:
                     f"{name!r} has no sheet {sheet!r}; its sheets are "
                     f"{', '.join(sheets)}."
                 )
-            tables = {}
+            tables, held = {}, {}
             for used in sheets if sheet is None else [sheet]:
                 found = book.parse(used, header=None, dtype=object, na_filter=False)
                 rows = found.to_numpy(dtype=object).tolist()
                 rows, _ = tables[used] = _below_titles(rows)
-                if len(rows) > 1 and set(names) <= set(map(_name, rows[0])):
+                held[used] = _n_named(names, rows)
+                if held[used] == len(set(names)):
                     break
-            else:  # no sheet has them all: the first one with rows
-                full = [one for one, (rows, _) in tables.items() if len(rows) > 1]
-                used = [*full, used][0]
+            used = max(held, key=held.get)  # the first one of those with the most
     except InputError:
         raise
     except Exception:  # openpyxl and zipfile raise what they meet
@@ -491,6 +490,11 @@ def _below_titles(rows) -> tuple[list[list], int]:
     # Of one column no line above is told from the header.
     first = next((i for i, n_cells in enumerate(filled) if n_cells > 1), 0)
     return rows[first:], first
+
+
+def _n_named(names, rows) -> int:
+    """How many of the names stand in the header; -1 of a sheet without rows."""
+    return len(set(names) & set(map(_name, rows[0]))) if len(rows) > 1 else -1
 
 
 def _empty(cell) -> bool:
