@@ -3867,6 +3867,27 @@ MUTANTS = [
         "that a range was read is said twice, for the score and for the candidates",
     ),
     (
+        "h1677",
+        "_cli/columns.py",
+        "if known and np.any(values >= 0) else []",
+        "if known else []",
+        "places of a map, all below zero, are said to be missing answers",
+    ),
+    (
+        "h1678",
+        "_cli/columns.py",
+        "codes <= _CODES | _BESIDE",
+        "codes & _CODES",
+        "a balance of -9 is said to be a missing answer",
+    ),
+    (
+        "h1679",
+        "_cli/report.py",
+        "ax.set_xlim(0.0, 1.0 if is_empty else None)",
+        "ax.set_xlim(left=0.0)",
+        "of a class that nobody is given the picture shows shares up to a twentieth",
+    ),
+    (
         "h1675",
         "_cli/study.py",
         "is_seen = any(one > chance + 2 * se for",

@@ -23,7 +23,7 @@ from fairpriv_sklearn.__main__ import main, parse
 from fairpriv_sklearn._cli import learnt as _learnt
 from fairpriv_sklearn._cli import models as _models
 from fairpriv_sklearn._cli import study
-from fairpriv_sklearn._cli.columns import persons_note, tells_persons_apart
+from fairpriv_sklearn._cli.columns import codes_note, persons_note, tells_persons_apart
 from fairpriv_sklearn._cli.models import Measures
 from fairpriv_sklearn._cli.report import _draw_rates
 from fairpriv_sklearn._cli.study import Result
@@ -262,13 +262,20 @@ def test_gaps_speak_of_groups_that_can_be_told(people, tmp_path, capsys, monkeyp
     monkeypatch.setattr(
         GroupDistributionDisplay,
         "plot",
-        lambda self, **how: drawn.append(self.groups) or plot(self, **how),
+        lambda self, **how: drawn.append(self) or plot(self, **how),
     )
     base = ["--target", "salary", "--sensitive", "sex", "--groups", "f", "m", "x"]
     assert run(tmp_path, people(sex="x"), *base) == 0
     data = report(tmp_path)
     assert data["models"][2]["gap"] < 0.3 * data["models"][0]["gap"]
-    assert drawn == [["f", "m"]]
+    assert [one.groups for one in drawn] == [["f", "m"]]
+    # The titles say whose gaps they are, and those of the table.
+    titles = [axes.get_title() for axes in drawn[0].axes_]
+    gaps = [data["models"][i]["gap"] for i in (0, 2)]
+    assert titles == [
+        f"Before (plain): largest distance {gaps[0]:.3f}",
+        f"After (private and fair): largest distance {gaps[1]:.3f}",
+    ]
     assert "do not speak of x: fewer than 10 test rows" in " ".join(
         capsys.readouterr().out.split()
     )
@@ -423,7 +430,7 @@ def test_groups_of_few_test_rows_are_marked(people, tmp_path, capsys):
     said = (
         f"Few test rows: x ({n_test}); a share of {n_test} has a standard error of up "
     )
-    said += f"to {0.5 / n_test**0.5:.2f},"
+    said += f"to {0.5 / n_test**0.5:.2f}, and the largest gap is mostly theirs."
     assert said in " ".join(capsys.readouterr().out.split())
     assert sum(
         text.startswith("Few test rows") for text in report(tmp_path)["warnings"]
@@ -1698,6 +1705,7 @@ def test_identifiers_are_told_by_name():
         *("name", "Full name", "e-mail", "EMail", "email address", "person code"),
         *("Personal-Nr.", "rownames", "row_index", "Case No", "record_id"),
         *("customer number", "Telephone", "SSN", "user", "GUID", "last_name", "names"),
+        *("Resp. ID", "respid"),
     ):
         assert tells_persons_apart(name), name
     for name in (
@@ -1711,6 +1719,7 @@ def test_identifiers_are_told_by_name():
             "phone bill",
         ),
         *("nativity", "candidate", "mailbox", "id_like", "code", "customer", "", "#"),
+        *("resp", "response", "response id"),
     ):
         assert not tells_persons_apart(name), name
 
@@ -1722,6 +1731,73 @@ def test_identifiers_are_told_from_the_words_around_them():
         "By their names, the columns 'name', 'ID' tell persons apart: "
     )
     assert "leave them out" in said and not persons_note(["age"])
+
+
+@pytest.mark.parametrize(
+    "values, codes",
+    [
+        ([38, -9, 0, np.nan, -9], [-9]),
+        ([4.5, -99, -777, -1], [-777, -99, -1]),
+        ([1, -8888, -9, -8, -7, -6], [-8888, -9, -8, -7, -6]),
+        ([1, -8888, -9, -8, -7, -6, -1], []),  # too many of them
+        ([1, -1, 2], []),  # a difference
+        ([1, -9, -9.5], []),
+        ([1, -9, -10], []),
+        ([-77, -88, -99], []),  # nothing else: places of a map
+        ([9, 99, 999], []),
+        ([], []),
+    ],
+)
+def test_codes_of_no_answer_are_told_from_numbers(values, codes):
+    said = codes_note({"hours": np.array(values, float)})
+    assert len(said) == bool(codes)
+    if codes:
+        assert said[0].endswith(f'{{"hours": {{"missing_values": {codes}}}}}.')
+
+
+def test_codes_of_many_columns_are_one_sentence():
+    asked = {f"q{i}": np.array([1.0, -9.0]) for i in range(7)}
+    (said,) = codes_note(asked)
+    assert "'q4' has -9 and 2 more columns. They" in said and "q5" not in said
+    (said,) = codes_note(dict(list(asked.items())[:5]))
+    assert "'q4' has -9. They" in said
+
+
+def test_codes_of_no_answer_are_told_before_spending(tmp_path, capsys):
+    """-9 was a number of years, of the target as well, and nothing said so."""
+    path, book = tmp_path / "survey.csv", tmp_path / "book.json"
+    rows = [
+        f"{-9 if i % 9 == 0 else i % 20},{-8 if i % 7 == 0 else i % 13},"
+        f"{'fm'[i % 2]},{1950 + i % 40}-01-01"
+        for i in range(900)
+    ]
+    path.write_text("\n".join(["Q1: years?,Q2,sex,born", *rows]) + "\n")
+    asked = [str(path), "--target", "Q1: years?", "--sensitive", "sex", "--task"]
+    assert run(tmp_path, *asked, "regression") == 0
+    said = " ".join(capsys.readouterr().err.split())
+    told = said[: said.index("[1/5]")]
+    assert "no answer: 'Q2' has -8, 'Q1: years?' has -9. They count" in told
+    assert report(tmp_path)["warnings"][0].startswith("The only numbers below zero")
+    # As a class it is seen among the others; a code book has it its way.
+    assert run(tmp_path, *asked, "classification") == 0
+    assert "no answer: 'Q2' has -8. They" in " ".join(capsys.readouterr().err.split())
+    known = {name: {"missing_values": [-9, -8]} for name in ("Q1: years?", "Q2")}
+    book.write_text(json.dumps(known))
+    assert run(tmp_path, *asked, "regression", "--codebook", str(book)) == 0
+    assert "no answer" not in " ".join(capsys.readouterr().err.split())
+    assert "100 rows without a value of Q1: years?" in " ".join(
+        (tmp_path / "out" / "report.md").read_text().split()
+    )
+
+
+def test_that_a_large_file_is_read_is_said(people, tmp_path, capsys, monkeypatch):
+    path = people()
+    arguments = [path, "--target", "salary", "--sensitive", "nobody"]
+    assert run(tmp_path, *arguments) == 2
+    assert "Reading" not in capsys.readouterr().err
+    monkeypatch.setattr("fairpriv_sklearn._cli.columns.LARGE", 10_000)
+    assert run(tmp_path, *arguments) == 2
+    assert capsys.readouterr().err.startswith(f"Reading {path} ...\n")
 
 
 def test_identifiers_get_one_line_before_the_fit(people, tmp_path, capsys):
@@ -1892,7 +1968,8 @@ def test_a_model_with_one_class_is_called_so(tmp_path, capsys, monkeypatch):
     assert run(tmp_path, str(path), "--target", "ill", "--sensitive", "sex") == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "predicts one class for everybody" in out
-    assert drawn[0].axes[0].get_xlim()[0] == 0.0  # shares are not negative
+    # Shares are not negative, and none of one is not a twentieth.
+    assert drawn[0].axes[0].get_xlim() == (0.0, 1.0)
 
 
 def test_panels_of_a_picture_leave_room_for_each_other(tmp_path, monkeypatch):

@@ -236,9 +236,9 @@ def test_columns_of_which_no_category_is_shown_have_no_curve():
 
 @pytest.mark.parametrize("name", ["group {}", "a name that is {} and long, and longer"])
 def test_names_that_would_hide_the_curves_stand_beside_them(name):
-    few, many = [[name.format(i) for i in range(k)] for k in (3, 60)]
+    few, most, more, many = ([name.format(i) for i in range(k)] for k in (3, 6, 8, 60))
     long = len(name) > 24
-    for names, beside in [(few, long), (many, True)]:
+    for names, beside in [(few, long), (most, long), (more, True), (many, True)]:
         display = GroupDistributionDisplay.from_predictions(
             np.arange(120.0), sensitive_features=names * (120 // len(names))
         )

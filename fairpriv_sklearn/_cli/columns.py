@@ -8,13 +8,18 @@ of a whole column.
 
 from __future__ import annotations
 
+import json
 import math
+import os
 import re
+import sys
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
 
+from ..inspection import printable
 from ..preprocessing import (
     OTHER_MARK,
     Column,
@@ -29,11 +34,12 @@ from ..preprocessing import (
     read_table,
 )
 
+LARGE = 5_000_000  # bytes of a file that takes seconds to read
 MOST_CATEGORIES = 64  # of a text column that the plain model looks at
 ENOUGH = 0.9  # share of the filled cells that make a column one of numbers or of dates
 _PERSON = (
-    "person|people|subject|patient|participant|respondent|individual|user|customer|"
-    "client|member|employee|student|applicant|borrower|citizen|donor|voter"
+    "person|people|subject|patient|participant|respondent|resp|individual|user|"
+    "customer|client|member|employee|student|applicant|borrower|citizen|donor|voter"
 )
 # Names of columns that tell one person from another, as whole words
 _IDENTIFIER = re.compile(
@@ -76,6 +82,40 @@ def persons_note(names) -> list[str]:
         "--drop. Epsilon is for one row: who has k of them is protected k times less, "
         "so keep few rows of each person."
     ]
+
+
+# Numbers by which surveys say that there is no answer; others may stand beside them.
+_CODES = {-float(str(digit) * times) for digit in (7, 8, 9) for times in (1, 2, 3, 4)}
+_BESIDE, _MOST_CODES, _MOST_NAMED = {-6.0, -5.0, -4.0, -3.0, -2.0, -1.0}, 5, 5
+
+
+def codes_note(columns: dict[str, np.ndarray]) -> list[str]:
+    """What is to be said of numbers that look like missing answers, if there are any.
+
+    >>> columns = {"hours": [38.0, -9.0, 0.0, np.nan], "balance": [38.0, -9.0, -12.5]}
+    >>> print(*codes_note({name: np.array(x) for name, x in columns.items()}))
+    The only numbers below zero look like codes of no answer: 'hours' has -9. They \
+count as numbers unless a codebook says otherwise: {"hours": {"missing_values": [-9]}}.
+    """
+    found = {name: codes for name, x in columns.items() if (codes := _codes_of(x))}
+    if not found:
+        return []
+    shown = [f"{name!r} has {str(codes)[1:-1]}" for name, codes in found.items()]
+    more = f" and {len(shown) - _MOST_NAMED} more columns" * (len(shown) > _MOST_NAMED)
+    name, codes = next(iter(found.items()))
+    said = json.dumps({name: {"missing_values": codes}}, ensure_ascii=False)
+    return [
+        "The only numbers below zero look like codes of no answer: "
+        f"{', '.join(shown[:_MOST_NAMED])}{more}. They count as numbers unless a "
+        f"codebook says otherwise: {said}."
+    ]
+
+
+def _codes_of(values) -> list[int]:
+    """Codes of no answer, if nothing else is below zero and something is not."""
+    codes = set(values[values < 0].tolist())
+    known = codes & _CODES and codes <= _CODES | _BESIDE and len(codes) <= _MOST_CODES
+    return sorted(map(int, codes)) if known and np.any(values >= 0) else []
 
 
 @dataclass
@@ -145,6 +185,10 @@ class Writing:
 
 def read_named(args, names=()) -> Raw:
     """The table that the command line names, with columns that it names and these."""
+    with suppress(OSError, ValueError):  # what is wrong with the path is said below
+        if os.path.getsize(args.data) > LARGE:
+            said = f"Reading {printable(args.data, 400)} ..."
+            print(said, file=sys.stderr, flush=True)
     given = [getattr(args, "target", None), *(getattr(args, "sensitive", None) or ())]
     return read_table(
         args.data,

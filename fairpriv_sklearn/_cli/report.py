@@ -411,12 +411,17 @@ def _figure(study: Study, plt):
 
     labels = study.test_labels.astype(str)
     told = np.isin(labels, told_apart(labels))  # as in the gaps of the table
-    return GroupDistributionDisplay.from_predictions(
+    display = GroupDistributionDisplay.from_predictions(
         study.predictions[0][told],
         study.predictions[-1][told],
         sensitive_features=labels[told].tolist(),
         score_name=f"prediction of {picture_text(study.table.target)}",
-    ).figure_
+    )
+    models = study.results[0].name, study.results[-1].name
+    shown = zip(display.axes_, display.names, models, strict=True)
+    for axes, name, model in shown:
+        axes.set_title(axes.get_title().replace(name, f"{name} ({model})"))
+    return display.figure_
 
 
 def _draw_rates(study: Study, plt):
@@ -448,7 +453,8 @@ def _draw_rates(study: Study, plt):
         title = fill(f"{target} = {picture_text(label)}", 34, break_long_words=False)
         ax.set_title(title, fontsize="medium")
         ax.set_xlabel("share predicted")
-        ax.set_xlim(left=0.0)  # where all are zero it would begin below
+        is_empty = not any(bar.get_width() for bar in ax.patches)
+        ax.set_xlim(0.0, 1.0 if is_empty else None)
     axes[0, 0].set_yticks(np.arange(len(groups)), list(map(picture_text, groups)))
     axes[0, 0].invert_yaxis()
     axes[0, -1].legend(title="model", loc="upper left", bbox_to_anchor=(1.01, 1))

@@ -16,7 +16,7 @@ from sklearn.base import RegressorMixin
 from .._wall import Fact, PrivacyGuarantee, calibrate_gaussian, noise_source
 from ..inspection import printable
 from ..preprocessing import InputError, codebook_facts, needed_pandas
-from .columns import persons_note
+from .columns import codes_note, persons_note
 from .encode import plain_numbers
 from .learnt import (
     OTHER_GROUP,
@@ -359,6 +359,12 @@ def before_spending(table: Table, train, args, task, shares) -> list[str]:
             f"an outcome exp({args.epsilon:g}) times as likely; below 3 is usual."
         )
     said += persons_note(table.features)
+    numbers = {
+        n: p.values for n, p in table.features.items() if p.column.kind == "number"
+    }
+    if table.task == "regression":
+        numbers[table.target] = table.y
+    said += codes_note(numbers)
     said += _spellings_note("Groups", table.labels)
     if table.task == "classification":
         said += _spellings_note("Classes", table.y)
@@ -529,9 +535,11 @@ def after_fitting(study: Study) -> list[str]:
     rough = {g: study.group_sizes[g][1] for g in study.rough if g in counted}
     if rough:
         least = min(rough.values())
+        is_gap = any(result.gap > 0 for result in study.results)
+        gap = ", and the largest gap is mostly theirs" * is_gap
         said.append(
             f"Few test rows: {', '.join(f'{printable(g)} ({rough[g]})' for g in rough)}"
             f"; a share of {least} has a standard error of up to "
-            f"{0.5 / math.sqrt(least):.2f}, and the largest gap is mostly theirs."
+            f"{0.5 / math.sqrt(least):.2f}{gap}."
         )
     return said

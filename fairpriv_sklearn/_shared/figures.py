@@ -10,7 +10,7 @@ _COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 _LINES = ["-", "--", "-.", ":"]
 _MARKERS = ["o", "s", "^", "D", "v", "P", "X", "*", "<"]
 NOT_PRIVATE = "Not private: drawn from the data as they are."
-_INSIDE = 10, 24  # lines of a legend, and signs of the longest, that hide no curve
+_INSIDE = 6, 24  # lines of a legend, and signs of the longest, that hide no curve
 _BESIDE = 14  # lines of a legend in one column beside the axes, in three at most
 
 
