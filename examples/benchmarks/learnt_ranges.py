@@ -31,7 +31,7 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from wide_bounds import encoded
+from wide_bounds import encoded, in_bounds
 
 from fairpriv_sklearn._training._design import default_data_norm
 from fairpriv_sklearn.datasets import (
@@ -48,15 +48,6 @@ from fairpriv_sklearn.linear_model import DPWassersteinLogisticRegression
 from fairpriv_sklearn.neural_network import DPWassersteinAutoencoder
 
 WIDTHS = ((1, "own"), (10, "too wide"))
-
-
-def in_bounds(ends, n_numbers, factor, rng):
-    """Bounds `factor` times as wide, about other centres, of the first columns."""
-    middle, half = ends.mean(axis=1), np.diff(ends)[:, 0] / 2
-    wide, moved = np.ones_like(half), np.zeros_like(half)
-    wide[:n_numbers] = factor
-    moved[:n_numbers] = rng.uniform(1 - factor, factor - 1, n_numbers)
-    return middle + (moved - wide) * half, middle + (moved + wide) * half
 
 
 def report(start, pairs):

@@ -164,18 +164,23 @@ def encoded(data, numbers_only):
     return np.hstack([numbers, flags]), ends, len(data.bounds)
 
 
-def private(data, n_rows, epsilon, factor, seed, network):
-    """Scores of a linear model or a network with learnt ranges and without."""
-    X, ends, n_numbers = encoded(data, network)
-    rng = np.random.default_rng(seed)
+def in_bounds(ends, n_numbers, factor, rng):
+    """Bounds `factor` times as wide, about other centres, of the first columns."""
     middle, half = ends.mean(axis=1), np.diff(ends)[:, 0] / 2
     wide, moved = np.ones_like(half), np.zeros_like(half)
     wide[:n_numbers] = factor
     moved[:n_numbers] = rng.uniform(1 - factor, factor - 1, n_numbers)
-    low, high = middle + (moved - wide) * half, middle + (moved + wide) * half
+    return middle + (moved - wide) * half, middle + (moved + wide) * half
+
+
+def private(data, n_rows, epsilon, factor, seed, network):
+    """Scores of a linear model or a network with learnt ranges and without."""
+    X, ends, n_numbers = encoded(data, network)
+    rng = np.random.default_rng(seed)
+    bounds = in_bounds(ends, n_numbers, factor, rng)
     order = rng.permutation(len(X))
     train, test = order[:n_rows], order[n_rows:]
-    given = {"epsilon": epsilon, "bounds": (low, high), "random_state": seed}
+    given = {"epsilon": epsilon, "bounds": bounds, "random_state": seed}
     if data.classes is None:
         kind = DPWassersteinMLPRegressor if network else DPLinearRegression
         model = kind(target_bounds=data.target_bounds, **given)
