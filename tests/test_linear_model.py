@@ -30,14 +30,15 @@ from fairpriv_sklearn.linear_model import (
     DPOutputPerturbationLogisticRegression,
     DPWassersteinLogisticRegression,
     _linear,
+    _told_target,
 )
 from fairpriv_sklearn.linear_model._bounded_slope import linked
 from fairpriv_sklearn.linear_model._gradient_plan import constant_share
 from fairpriv_sklearn.linear_model._line_search import LineSearch
-from fairpriv_sklearn.linear_model._linear import _of_residuals
 from fairpriv_sklearn.linear_model._output_perturbation import default_C
 from fairpriv_sklearn.linear_model._preconditioned import _without_noise
 from fairpriv_sklearn.linear_model._queries import MeanResidual
+from fairpriv_sklearn.linear_model._told_target import of_residuals
 from fairpriv_sklearn.postprocessing import DP2DPClassifier
 from fairpriv_sklearn.preprocessing import DPTableEncoder
 from fairpriv_sklearn.privacy import PrivacyLeakWarning, PrivacyLedger, with_budget
@@ -822,8 +823,8 @@ def test_the_mean_residual_reaches_as_far_as_its_noise_allows(monkeypatch):
         return of_block(query, block, state)
 
     monkeypatch.setattr(MeanResidual, "of_block", recorded)
-    for noise in (np.inf, 0.0, _linear.NOISE_OF_LEVEL):
-        monkeypatch.setattr(_linear, "NOISE_OF_LEVEL", noise)
+    for noise in (np.inf, 0.0, _told_target.NOISE_OF_LEVEL):
+        monkeypatch.setattr(_told_target, "NOISE_OF_LEVEL", noise)
         linear(target_bounds=(0, 30), epsilon=0.5).fit(X, y)
     whole, least, usual = asked
     ends = (-1 - whole.center) / whole.width, (1 - whole.center) / whole.width
@@ -879,9 +880,9 @@ def test_targets_beyond_the_learnt_range_widen_intervals(monkeypatch):
 
     def told(squares, largest):
         residuals.append(float(squares[0]))
-        return _of_residuals(squares, largest)
+        return of_residuals(squares, largest)
 
-    monkeypatch.setattr(_linear, "_of_residuals", told)
+    monkeypatch.setattr(_told_target, "of_residuals", told)
     for share in (0.0, 0.1):
         monkeypatch.setattr(TargetCounts, "outside", lambda *_, share=share: share)
         _, model = drawn("regressor", 0)

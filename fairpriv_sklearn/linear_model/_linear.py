@@ -1,11 +1,9 @@
 """Linear regression from noisy second moments."""
 
-import math
 from dataclasses import replace
 from numbers import Integral, Real
 
 import numpy as np
-from scipy.special import erf
 from sklearn.base import RegressorMixin
 from sklearn.utils import assert_all_finite
 
@@ -19,7 +17,6 @@ from .._training._counts import asked_again, public_sizes
 from .._training._target import (
     TARGET_BINS,
     TARGET_SHARE,
-    counted_parts,
     scaled_target,
     target_counts,
 )
@@ -35,7 +32,6 @@ from ._moments import MomentRelease, ridge_from_moments
 from ._preconditioned import (
     SQUARE_CURVATURE,
     Constant,
-    Floats,
     intercept_column,
     largest_residual,
     preconditioned_descent,
@@ -44,6 +40,7 @@ from ._preconditioned import (
 )
 from ._queries import Geometry, MeanResidual, ResidualGradient
 from ._ranges import learn_ranges, may_learn, range_counts, scaled_rows
+from ._told_target import ToldTarget
 
 # Below this number of records times the Gaussian-DP parameter, only the mean is told;
 # it is believed to lie near the middle of `target_bounds`, by this standard deviation.
@@ -56,13 +53,6 @@ SIGNAL_OF_TRIALS = 125.0
 # taken for the crowd, and costs a mean far more than its own noise. Chosen on simulated
 # targets.
 SURE_SIGNAL = 160.0
-# Mean square of the residuals of a scaled target whose range is not learnt.
-USUAL_SQUARE = 0.1
-# Less, in its learnt range, is taken for this.
-LEAST_SQUARE = 1e-3
-# Of the mean residual, in half the learnt range: residuals are cut off where noise has
-# this standard deviation. Chosen on simulated targets, as is the range itself.
-NOISE_OF_LEVEL = 0.04
 
 
 class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
@@ -321,13 +311,9 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             self.n_features_in_, 1, scaling.unit, scaling.data_norm, constant
         )
         signal = n_assumed * mu
-        targets = target_counts(signal) if self.fit_intercept else None
         is_constant = self.fit_intercept and signal < SIGNAL_OF_FEATURES
         on_trial = self.fit_intercept and signal < SIGNAL_OF_TRIALS
-        target_share = TARGET_SHARE
-        if on_trial and targets and targets.n_bins == TARGET_BINS:
-            targets = target_counts(SURE_SIGNAL)
-            target_share *= (SURE_SIGNAL / signal) ** 2
+        targets, share = self._target_counts(signal, on_trial)
         ranges = None
         if self._learns and not is_constant:
             ranges = range_counts(scaling, signal)
@@ -339,7 +325,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             n_counts=int(counted),
             max_iter=self.max_iter or regression_steps(mu, n_assumed),
             targets=targets,
-            target_share=target_share,
+            target_share=share,
             ranges=ranges,
             constant={MeanResidual.name: 1} if self.fit_intercept else None,
         )
@@ -348,30 +334,12 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             wall, rows, (1, 1), n_counts=int(counted), min_group_size=None
         ).n_records
         rows, scaling = learn_ranges(wall, rows, scaling, ranges, n_records)
-        center, width, square, start, outside = 0.0, 1.0, USUAL_SQUARE, 0.0, 0.0
-        sampling = USUAL_SQUARE  # of which fits see some by chance
-        largest = largest_residual(mu, n_assumed)
+        target = ToldTarget(largest_residual(mu, n_assumed))
         if targets:
-            (told,) = counted_parts(wall, rows, targets, n_records)
-            counts, released = told.counts, told.released
-            center, width = told.range
-            square = counts.variance(released, n_records, center, width)
-            square = max(square, LEAST_SQUARE)
-            outside = counts.outside(released, n_records, center, width)
-            off = counts.offset(released, n_records, told.noise, center)
-            start = min(1.0, max(-1.0, off / width))
-            sampling = counts.sampling(released, n_records, center, width, largest)
-            without_room = told.found[1] / width
-            center, width = told.of_bounds(center, width)
-        level = MeanResidual(geometry, n_records, center=center, width=width)
-        if targets:
-            # As much of the target's range as its noise in the learnt one allows.
-            ends = (-1.0 - center) / width, (1.0 - center) / width
-            for reach in np.geomspace(max(-ends[0], ends[1]), 1.0, 32):
-                low, high = np.clip(ends, -reach, reach)
-                level = replace(level, low=low, high=high)
-                if wall.scale(level) <= NOISE_OF_LEVEL * without_room:
-                    break
+            known = targets, n_records, target.largest
+            target = ToldTarget.counted(wall, rows, *known)
+        center, width = target.center, target.width
+        level = target.level(wall, geometry, n_records)
 
         def only_mean(lines):
             """Features would only bring noise: all that is left tells the mean."""
@@ -389,18 +357,13 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         curvature = noisy_curvature(
             wall, rows, geometry, n_records, plan, SQUARE_CURVATURE
         )
-        query = ResidualGradient(geometry, n_records, largest, center, width)
+        query = ResidualGradient(geometry, n_records, target.largest, center, width)
         ridge = np.full(geometry.n_columns, (self.alpha or 0.0) / n_records + 1e-12)
         if self.fit_intercept:
             ridge[-1] = 0.0
 
-        # Targets beyond the range are clipped to its ends.
-        clipped = square + outside * (1 - square)
-        # Where all residuals are cut off the loss has scores grow on.
-        most = math.sqrt(max(square, clipped)) if targets else math.inf
-
         def at_scores(means, variances):
-            squares, slopes = _of_residuals(clipped - variances, largest)
+            squares, slopes = target.at_scores(variances)
             return squares / n_records, slopes, 0.0, 0.0
 
         trial = plan.n_steps // 2 if on_trial else 0
@@ -413,14 +376,14 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             max_iter=plan.n_steps,
             average=True,
             noise_ridge=regression_ridge(mu, n_assumed),
-            constant=Constant.guessed(start, sampling / n_records),
+            constant=Constant.guessed(target.start, target.sampling / n_records),
             at_scores=at_scores,
             search=LineSearch(
                 line_search_oracle(wall, rows, query),
-                worth=np.full(1, square / 2),
+                worth=np.full(1, target.square / 2),
                 curvature=SQUARE_CURVATURE,
                 spread=0.3,
-                most=most,
+                most=target.most,
             ),
             trial=trial,
         )
@@ -439,6 +402,15 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             return weights, 0.0, wall, covariance, scaling
         intercept = weights[-1] * constant * width + center
         return weights[:-1] * width, intercept, wall, covariance, scaling
+
+    def _target_counts(self, signal: float, on_trial: bool):
+        """Counts that tell the range of the target, if any, and their share."""
+        targets = target_counts(signal) if self.fit_intercept else None
+        if on_trial and targets and targets.n_bins == TARGET_BINS:
+            return target_counts(SURE_SIGNAL), TARGET_SHARE * (
+                SURE_SIGNAL / signal
+            ) ** 2
+        return targets, TARGET_SHARE
 
     def _read(self, X, y, sensitive_features) -> dict:
         refuse_dates(y, "y")
@@ -485,12 +457,3 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         if covariance is not None:
             self.coef_covariance_ = self.coef_covariance_[0]
         self.intercept_ = float(self.intercept_[0] + low / 2 + high / 2)
-
-
-def _of_residuals(squares, largest: float) -> tuple[Floats, Floats]:
-    """Mean square and share of the residuals within the limit, if they are normal."""
-    spread = np.sqrt(np.maximum(squares, 1e-4))
-    within = erf(largest / spread / math.sqrt(2))
-    at_limit = largest * np.exp(-((largest / spread) ** 2) / 2) * math.sqrt(2 / math.pi)
-    inside = spread**2 * within - spread * at_limit
-    return inside + largest**2 * (1 - within), within
