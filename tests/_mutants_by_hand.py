@@ -4056,6 +4056,27 @@ MUTANTS = [
         "who has rows without a target is not told what to do with them",
     ),
     (
+        "h1650",
+        _MECHANISMS,
+        "_MOST_ROUNDING = 2.0**22",
+        "_MOST_ROUNDING = 2.0**24",
+        "noise of more grid units than a float tells apart is drawn all the same",
+    ),
+    (
+        "h1651",
+        _PLAN,
+        "GaussianMechanism(1.0, self.parameter / 2, self.n_coordinates)",
+        "GaussianMechanism(1.0, self.parameter, 1)",
+        "noise that cannot be drawn accurately is refused after it was paid for",
+    ),
+    (
+        "h1652",
+        "accounting/_privacy_loss.py",
+        "log_ratios = np.log((count - minus[:-1]) / minus[1:]) - epsilon",
+        "log_ratios = np.log((count - minus[:-1]) / minus[1:] * (1 + 1e-13)) - epsilon",
+        "the losses of many pure releases are rounded to the wrong side",
+    ),
+    (
         "h1420",
         _FILTER,
         "isinstance(query, KeyedQuery) and mechanism.grid > 1.0",

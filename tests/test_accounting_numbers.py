@@ -125,6 +125,19 @@ def test_randomised_response_is_a_binomial_distribution(epsilon, count):
     np.testing.assert_allclose(weights, expected, rtol=1e-12)
 
 
+def test_weights_of_many_responses_are_far_within_what_is_rounded_up():
+    """Logarithms of factorials took 1.5e-10 off, and 1e-10 are rounded up."""
+    count, epsilon = 100_000, 0.01
+    losses, weights = _privacy_loss._randomized_response(epsilon, count)
+    with mpmath.workdps(30):
+        p = 1 / (1 + mpmath.exp(epsilon))
+        for i in range(1700, 2700, 100):
+            minus = round((count - losses[i] / epsilon) / 2)
+            ways = mpmath.binomial(count, minus)
+            exact = ways * p**minus * (1 - p) ** (count - minus)
+            assert abs(weights[i] / exact - 1) < 1e-12
+
+
 def test_of_many_responses_what_is_left_out_is_put_on_the_largest_loss():
     count, epsilon = 20_000, 0.1
     losses, weights = _privacy_loss._randomized_response(epsilon, count)

@@ -1864,3 +1864,13 @@ def test_noise_beside_zeros_is_no_place_of_numbers():
         encoder = DPTableEncoder(book, epsilon=0.33, random_state=seed).fit(frame)
         ends.append(np.abs(encoder.codebook_["pay"].bounds).max())
     assert np.sum(np.array(ends) > 1e-3) <= 3
+
+
+def test_noise_that_cannot_be_drawn_accurately_costs_nothing():
+    X = pd.DataFrame(np.zeros((20, 150))).add_prefix("x")
+    ledger = PrivacyLedger(1.0, 1e-5)
+    with pytest.raises(ValueError, match="that is for parts of crowded cells: mu=.*"):
+        DPTableEncoder(epsilon=0.001, ledger=ledger).fit(X)
+    assert not ledger.spends()
+    DPTableEncoder(epsilon=0.003, ledger=ledger).fit(X)
+    assert len(ledger.spends()) == 1

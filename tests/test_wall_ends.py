@@ -54,8 +54,8 @@ def released_keyed(n_rows):
             [1e-250, 1e250],
         ),
         (lambda s: GaussianMechanism(s, INF, 1), [TINY, 1e300], [0.0, INF]),
-        (lambda mu: GaussianMechanism(1.0, mu, 1), [7e-18, INF], [6.9e-18, 0.0]),
-        (lambda n: GaussianMechanism(1.0, 1.0, n), [1, 2**62], [0, -1]),
+        (lambda mu: GaussianMechanism(1.0, mu, 1), [2.0**-22, INF], [2.3e-7, 0.0]),
+        (lambda n: GaussianMechanism(1.0, 1.0, n), [1, 2**44], [0, -1, 2**44 + 1]),
         (lambda s: DiscreteLaplaceMechanism(s, 1.0), [1, 2**40], [0, 2**40 + 1]),
         (lambda s: DiscreteLaplaceMechanism(s, INF), [1, 2**50], [0]),
         (

@@ -14,7 +14,7 @@ from ..accounting import (
     ThresholdEvent,
     WithoutReplacementGaussianEvent,
 )
-from ..mechanisms import DiscreteLaplaceMechanism
+from ..mechanisms import DiscreteLaplaceMechanism, GaussianMechanism
 from ..privacy import NOTHING, PrivacyGuarantee, own_events
 
 
@@ -45,13 +45,16 @@ class Release:
     sampling: tuple | None = None
 
     def __post_init__(self):
-        if self.kind == "pure":
-            try:
+        try:
+            if self.kind == "pure":
                 DiscreteLaplaceMechanism(1, self.parameter)
-            except ValueError as error:  # here nothing is spent yet
-                raise ValueError(
-                    f"The share of epsilon that is for {self.name}: {error}"
-                ) from None
+            elif self.kind == "gaussian":
+                # Keys may take twice the noise, see `PrivacyFilter`.
+                GaussianMechanism(1.0, self.parameter / 2, self.n_coordinates)
+        except ValueError as error:  # here nothing is spent yet
+            raise ValueError(
+                f"The share of epsilon that is for {self.name}: {error}"
+            ) from None
 
     @property
     def n_draws(self) -> int:

@@ -12,7 +12,6 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import irfft, rfft
-from scipy.special import gammaln
 
 from .._shared.arrays import Floats
 from ._gaussian import Curve, gaussian_epsilon, gaussian_log_delta
@@ -176,9 +175,11 @@ def _randomized_response(epsilon: float, count: int) -> tuple[Floats, Floats]:
     low = max(0, math.floor(count * p_minus - reach))
     high = min(count, math.ceil(count * p_minus + reach))
     minus = np.arange(low, high + 1, dtype=np.float64)
-    log_choose = gammaln(count + 1) - gammaln(minus + 1) - gammaln(count - minus + 1)
-    log_plus = -math.log1p(math.exp(-epsilon))  # log of exp(eps) / (1 + exp(eps))
-    weights = np.exp(log_choose + count * log_plus - minus * epsilon)
+    # From ratios: factorials are so long that their logarithms lose what is added up.
+    log_ratios = np.log((count - minus[:-1]) / minus[1:]) - epsilon
+    log_weights = np.append(0.0, np.cumsum(log_ratios))
+    weights = np.exp(log_weights - log_weights.max())
+    weights /= weights.sum()
     losses = epsilon * (count - 2.0 * minus)
     if len(minus) <= count:
         losses = np.append(losses, epsilon * count)
