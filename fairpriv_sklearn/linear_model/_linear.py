@@ -406,11 +406,11 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
     def _target_counts(self, signal: float, on_trial: bool):
         """Counts that tell the range of the target, if any, and their share."""
         targets = target_counts(signal) if self.fit_intercept else None
+        share = TARGET_SHARE
         if on_trial and targets and targets.n_bins == TARGET_BINS:
-            return target_counts(SURE_SIGNAL), TARGET_SHARE * (
-                SURE_SIGNAL / signal
-            ) ** 2
-        return targets, TARGET_SHARE
+            targets = target_counts(SURE_SIGNAL)
+            share *= (SURE_SIGNAL / signal) ** 2
+        return targets, share
 
     def _read(self, X, y, sensitive_features) -> dict:
         refuse_dates(y, "y")
