@@ -212,12 +212,17 @@ def encode(frame, bounds, categories, knots, steps):
     return np.column_stack([np.asarray(column, dtype=float) for column in columns])
 
 
+def row_encoder(**settings):
+    encoder = partial(encode, **settings)
+    encoder.__fairpriv_row_pure__ = True  # it encodes each row on its own
+    return encoder
+
+
 @cache
 def adult():
     data = fetch_adult(as_frame=True, missing="drop")
     bounds = {k: v for k, v in data.bounds.items() if k != "fnlwgt"}
-    encoder = partial(
-        encode,
+    encoder = row_encoder(
         bounds=bounds,
         categories=data.categories,
         knots=ADULT_KNOTS,
@@ -233,8 +238,7 @@ def credit():
     data = fetch_credit_default(as_frame=True)
     limits = [20_000, 50_000, 100_000, 200_000, 300_000, 500_000]
     delays = {f"PAY_{i}": [-1, 0, 1, 2, 3] for i in (0, 2, 3, 4, 5, 6)}
-    encoder = partial(
-        encode,
+    encoder = row_encoder(
         bounds=data.bounds,
         categories=data.categories,
         knots=delays | {"AGE": [20, 30, 40, 50, 60], "LIMIT_BAL": limits},
@@ -249,7 +253,7 @@ def credit():
 def parkinsons():
     data = fetch_parkinsons(as_frame=True)
     motor = {"motor_UPDRS": [10, 15, 20, 25, 30]}
-    encoder = partial(encode, bounds=data.bounds, categories={}, knots=motor, steps={})
+    encoder = row_encoder(bounds=data.bounds, categories={}, knots=motor, steps={})
     y = (data.target > 27.576).astype(int).to_numpy()
     norm = np.sqrt(len(data.bounds))
     return data.data, y, data.sensitive_features.to_numpy(), data.groups, encoder, norm
