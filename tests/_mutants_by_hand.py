@@ -5139,6 +5139,20 @@ MUTANTS = [
         "        if False:",
         "a gap among integers is called a label that is not listed",
     ),
+    (
+        "h1630",
+        "postprocessing/_significance.py",
+        "return min(int((counts.cumsum() > room).argmax()), n_few)",
+        "n = int((counts.cumsum() > room).argmax()); return n if n <= n_few else 0",
+        "numbers: bins at an end are cut all or not at all",
+    ),
+    (
+        "h1631",
+        "postprocessing/_significance.py",
+        "return min(int((counts.cumsum() > room).argmax()), n_few)",
+        "return n_few",
+        "numbers: bins that are told are cut as those that are not",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

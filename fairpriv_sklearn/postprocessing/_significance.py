@@ -334,16 +334,16 @@ def told_ends(
 ) -> tuple[int, int]:
     """The first bin and the one after the last, but those not told from noise.
 
-    They may hold at most this part of all people at either end.
+    As many of these as may hold at most this part of all people at either end: the
+    farthest ones cost the most where noise sends people there.
     """
     n_bins = len(counts)
     room = TOLD * np.sqrt(noise_variance * np.arange(1, n_bins + 1))
+    n_few = int(np.count_nonzero(room <= most * counts.sum()))
 
     def beyond(counts) -> int:
         """How many bins at the beginning are not told from noise."""
-        found = int((counts.cumsum() > room).argmax())
-        few = room[found - 1] <= most * counts.sum()
-        return found if found and few else 0
+        return min(int((counts.cumsum() > room).argmax()), n_few)
 
     return beyond(counts), n_bins - beyond(counts[::-1])
 
