@@ -9,7 +9,7 @@ import struct
 import sys
 import time
 from array import array
-from collections import deque
+from collections import defaultdict, deque
 from datetime import datetime, timedelta
 from decimal import Decimal
 from io import BytesIO
@@ -57,7 +57,11 @@ from fairpriv_sklearn.linear_model import (
     DPLinearRegression,
     DPWassersteinLogisticRegression,
 )
-from fairpriv_sklearn.mechanisms import GaussianMechanism, noise_source
+from fairpriv_sklearn.mechanisms import (
+    DiscreteLaplaceMechanism,
+    GaussianMechanism,
+    noise_source,
+)
 from fairpriv_sklearn.postprocessing import DPBarycenterRegressor
 from fairpriv_sklearn.preprocessing import DPTableEncoder
 from fairpriv_sklearn.privacy import PrivacyGuarantee, PrivacyLedger
@@ -277,6 +281,12 @@ def _frame(**attrs):
     return frame
 
 
+def _given(x, kind):
+    given = type("Given", (kind,), {})()
+    given.secret = x
+    return given
+
+
 HOLDERS = {
     "deque": lambda x: deque([x]),
     "bytearray": lambda x: bytearray(struct.pack("d", x)),
@@ -313,6 +323,9 @@ HOLDERS = {
     "iterator": lambda x: iter([x]),
     "file": lambda x: BytesIO(struct.pack("d", x)),
     "mapping": lambda x: MappingProxyType({"a": x}),
+    "attribute of a list": lambda x: _given(x, list),
+    "attribute of a dict": lambda x: _given(x, dict),
+    "default of a dict": lambda x: defaultdict(lambda: x),
     "slice": lambda x: slice(x),
     "exception": lambda x: ValueError(x),
     "pattern": lambda x: re.compile(str(x)),
@@ -434,6 +447,29 @@ def test_a_seed_that_is_passed_is_noted_and_one_that_is_built_in_convicts():
             super().__init__(right, epsilon, random_state)
 
     assert audit_estimator(SeededByDefault(), *table(), claim=1.0, **QUICK).violated
+
+
+@pytest.mark.parametrize("seed", [lambda X: 7, lambda X: int(X[0].sum() * 1e6)])
+def test_noise_of_a_mechanism_that_starts_anew_from_one_seed_convicts(seed):
+    """A replay feeds noise in, and does not see that it was no secret."""
+
+    class Seeded(BaseEstimator):
+        def __init__(self, random_state=None):
+            self.random_state = random_state
+
+        def fit(self, X, y=None):
+            own = self.random_state
+            noise = noise_source(seed(X) if own is None else own)
+            mechanism = DiscreteLaplaceMechanism(2, 1.0)
+            counts = np.bincount(np.clip(X[:, 0], 0, 1) > 0.5, minlength=2)
+            self.counts_ = mechanism.release(counts, noise)
+            return self
+
+    report = audit_estimator(Seeded(), *table(), claim=1.0, **QUICK)
+    assert report.violated and report.epsilon_lower == 1.0
+    assert "seed" in {finding.kind for finding in report.findings}
+    report = audit_estimator(Seeded(0), *table(), claim=1.0, **QUICK)
+    assert not report.violated, str(report)
 
 
 class FarFromZero(BaseEstimator):

@@ -2,6 +2,7 @@
 
 import inspect
 import math
+import operator
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -269,6 +270,7 @@ class _Audit:
         self.rng = random_state
         self.seeds = _given_seeds(estimator)
         self.fresh = maker_of(estimator)
+        self.started_again = False
 
     def run(self, claim, neighboring, pairs) -> AuditReport:
         self.claim = claim_of(claim, self._first_fit(), neighboring)
@@ -388,6 +390,8 @@ class _Audit:
         findings, ratio = compare(pair, first, second, strict=self.claim.own)
         self._add(findings, pair)
         self.report.largest_ratio = float(np.fmax(self.report.largest_ratio, ratio))
+        if first.tape.starts and not self.started_again:
+            self._start_again(pair, first)
         if self.report.violated:
             return
         if first.tape.own_coins or first.tape.other_randomness:
@@ -402,6 +406,17 @@ class _Audit:
                 f"the releases cost epsilon = {spent:.7g} together, more than claimed"
             )
             self._add([Finding("overspent", pair.name, text, True)], pair)
+
+    def _start_again(self, pair, first):
+        """What was replayed hides where noise came from: fit again, by other seeds."""
+        self.started_again = True
+        again = self._observed(pair.first, 2).tape.starts
+        if any(map(operator.eq, first.tape.starts, again)):
+            text = (
+                "the noise of the mechanisms starts from the same seed in every fit: "
+                "whoever knows it takes the noise off"
+            )
+            self._add([Finding("seed", pair.name, text, True)], pair)
 
     def _score(self, pair, first, second) -> float:
         """How far the outputs of a pair are apart, in the noise; 0 if all is known."""
@@ -584,7 +599,8 @@ class _Audit:
             if finding.violates and not self.report.violated:
                 self.report.violated = True
                 self.report.worst = pair
-            if finding.violates and finding.kind in ("sensitivity", "leak", "refit"):
+            certain = finding.kind in ("sensitivity", "leak", "refit", "seed")
+            if finding.violates and certain:
                 # Not a matter of chance: outputs tell the tables apart for certain,
                 # or no statement about them is left.
                 self.report.epsilon_lower = max(

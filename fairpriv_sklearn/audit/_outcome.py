@@ -7,8 +7,10 @@ import logging
 import pickle
 import types
 import warnings
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -169,7 +171,7 @@ def _walk(value, path, found, seen, depth):
     else:
         seen[id(value)] = value  # kept alive: an id is used again otherwise
         found[path] = _title(value)
-        for name, item in _inside(value):
+        for name, item in chain(_inside(value), _beside(value)):
             _walk(item, f"{path}{name}", found, seen, depth + 1)
 
 
@@ -218,6 +220,14 @@ def _inside(value):
         attributes = _attributes(value)
         yield from ((f".{name}", item) for name, item in attributes.items())
         yield from _inside_state(value, bool(attributes))
+
+
+def _beside(value):
+    """Attributes that a list, or whatever holds items, was given besides."""
+    if isinstance(value, Mapping | list | tuple | set | frozenset):
+        yield from ((f".{name}", item) for name, item in _attributes(value).items())
+    if isinstance(value, defaultdict):
+        yield ".default", value.default_factory
 
 
 def _inside_array(array):

@@ -36,8 +36,8 @@ class Finding:
     ----------
     kind : str
         ``"sensitivity"``, ``"loss"``, ``"leak"``, ``"overspent"``, ``"bound"``,
-        ``"refit"``, ``"interrupted"``, ``"message"``, ``"floating_point"`` or
-        ``"note"``.
+        ``"refit"``, ``"interrupted"``, ``"seed"``, ``"message"``,
+        ``"floating_point"`` or ``"note"``.
     pair : str
         Name of the pair of tables.
     text : str

@@ -81,6 +81,7 @@ class Tape:
         self.keyed: list[dict] = []  # released counts of unlisted keys
         self.draws: list[tuple[str, np.ndarray]] = []  # family, standardised values
         self.other_randomness: list[str] = []
+        self.starts: list[str] = []  # of seeded noise, before each release
         self.own_coins = False
         self.wrapped: list[tuple | None] = []  # what foreign models learnt
         self._replay = replay
@@ -190,6 +191,9 @@ def _spy(tape: Tape, release: Callable, kind: str, parameter: str):
     def taped_release(mechanism, value, noise):
         tape.stop_here()
         exact = np.array(value, dtype=np.float64)
+        generator = getattr(getattr(noise, "_words", None), "__self__", None)
+        if hasattr(generator, "state"):
+            tape.starts.append(repr(generator.state))
         released, told = release(mechanism, value, noise), getattr(mechanism, parameter)
         return tape.add(Released.by(mechanism, kind, exact, released, told))
 
