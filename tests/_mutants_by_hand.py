@@ -5153,6 +5153,41 @@ MUTANTS = [
         "return n_few",
         "numbers: bins that are told are cut as those that are not",
     ),
+    (
+        "h1690",
+        "linear_model/_told_target.py",
+        "square=max(counts.variance(*known), LEAST_SQUARE)",
+        "square=counts.variance(*known)",
+        "a target that counts find in one place has no variance at all",
+    ),
+    (
+        "h1691",
+        "linear_model/_told_target.py",
+        "if wall.scale(level) <= NOISE_OF_LEVEL * self.without_room:",
+        "if wall.scale(level) <= NOISE_OF_LEVEL:",
+        "the mean residual is cut off by the range with its room",
+    ),
+    (
+        "h1692",
+        "linear_model/_told_target.py",
+        "return self.square + self.outside * (1 - self.square)",
+        "return self.square",
+        "targets beyond the range are as near as those in it",
+    ),
+    (
+        "h1693",
+        "linear_model/_told_target.py",
+        "start=min(1.0, max(-1.0, start))",
+        "start=0.0",
+        "descent starts in the middle of the range",
+    ),
+    (
+        "h1694",
+        "linear_model/_linear.py",
+        "trust = max(0.0, off**2 - wall.scale(level) ** 2) / max(off**2, 1e-300)",
+        "trust = 1.0",
+        "noise of the mean residual moves the intercept",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

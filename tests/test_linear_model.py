@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -36,9 +37,9 @@ from fairpriv_sklearn.linear_model._bounded_slope import linked
 from fairpriv_sklearn.linear_model._gradient_plan import constant_share
 from fairpriv_sklearn.linear_model._line_search import LineSearch
 from fairpriv_sklearn.linear_model._output_perturbation import default_C
-from fairpriv_sklearn.linear_model._preconditioned import _without_noise
-from fairpriv_sklearn.linear_model._queries import MeanResidual
-from fairpriv_sklearn.linear_model._told_target import of_residuals
+from fairpriv_sklearn.linear_model._preconditioned import Constant, _without_noise
+from fairpriv_sklearn.linear_model._queries import Geometry, MeanResidual
+from fairpriv_sklearn.linear_model._told_target import ToldTarget, of_residuals
 from fairpriv_sklearn.postprocessing import DP2DPClassifier
 from fairpriv_sklearn.preprocessing import DPTableEncoder
 from fairpriv_sklearn.privacy import PrivacyLeakWarning, PrivacyLedger, with_budget
@@ -811,6 +812,67 @@ def test_odd_targets_cost_no_more_than_a_constant(tail):
         fit = model.set_params(random_state=seed).fit(X, y)
         kept.append(1 - np.mean((y - fit.predict(X)) ** 2) / y.var())
     assert np.mean(kept) > -0.01
+
+
+def test_descent_starts_from_the_mean_that_counts_tell(monkeypatch):
+    rng, asked, told = np.random.default_rng(0), [], []
+    X, y = rng.uniform(-1, 1, size=(3000, 3)), rng.exponential(size=3000)
+    of_block, guessed = MeanResidual.of_block, Constant.guessed
+
+    def recorded(query, block, state):
+        asked.append(query)
+        return of_block(query, block, state)
+
+    def kept(start, sampling):
+        told.append(start)
+        return guessed(start, sampling)
+
+    monkeypatch.setattr(MeanResidual, "of_block", recorded)
+    monkeypatch.setattr(Constant, "guessed", kept)
+    linear(target_bounds=(0, 30), epsilon=5.0).fit(X, y)
+    (query,), (start,) = asked, told
+    mean = (y.mean() / 15 - 1 - query.center) / query.width
+    assert mean < -0.3 and mean < start < mean / 2  # it is told less its noise
+
+
+def test_a_mean_residual_counts_by_what_exceeds_its_noise(monkeypatch):
+    rng, told = np.random.default_rng(0), []
+    X, y = rng.uniform(-1, 1, size=(1500, 3)), rng.exponential(size=1500)
+    release, descent = PrivacyFilter.release, _linear.preconditioned_descent
+
+    def released(wall, query, *args):
+        found = release(wall, query, *args)
+        if isinstance(query, MeanResidual):
+            told.append((query, float(found[0]), wall.scale(query)))
+        return found
+
+    def descended(*args, **settings):
+        weights, covariance = descent(*args, **settings)
+        told.append(float(weights[-1, 0]))
+        return weights, covariance
+
+    monkeypatch.setattr(PrivacyFilter, "release", released)
+    monkeypatch.setattr(_linear, "preconditioned_descent", descended)
+    trusts = []
+    for seed in range(6):
+        told.clear()
+        given = {"target_bounds": (0, 30), "epsilon": 0.3, "data_norm": 3**0.5}
+        model = linear(**given, random_state=seed).fit(X, y)
+        weight, (query, off, noise) = told
+        trusts.append(max(0.0, 1 - (noise / off) ** 2))
+        level = weight * query.geometry.constant - off * trusts[-1]
+        assert model.intercept_ == approx(
+            15 + 15 * (query.center + query.width * level)
+        )
+    assert min(trusts) == 0 and max(trusts) > 0.2
+
+
+@pytest.mark.parametrize("found", [0.75, 1.0])
+def test_the_mean_residual_is_cut_off_by_what_was_found_without_room(found):
+    wall = SimpleNamespace(scale=lambda level: (level.high - level.low) / 100)
+    target = ToldTarget(1.0, center=0.2, width=0.05, without_room=found)
+    noise = wall.scale(target.level(wall, Geometry(1, 1, 1.0, 1.0, 1.0), 100))
+    assert 0.9 < noise / (_told_target.NOISE_OF_LEVEL * found) <= 1
 
 
 def test_the_mean_residual_reaches_as_far_as_its_noise_allows(monkeypatch):
