@@ -4077,6 +4077,27 @@ MUTANTS = [
         "the losses of many pure releases are rounded to the wrong side",
     ),
     (
+        "h1710",
+        "preprocessing/_table_encoder.py",
+        "        asked._plan(asked._drafts(), len(table))\n",
+        "",
+        "a repair pays before its encoder finds that its noise cannot be drawn",
+    ),
+    (
+        "h1711",
+        "model_selection/_search.py",
+        "self._refuse_shares(grid, plan, task.public, task.X)",
+        "self._refuse_shares(grid, plan, task.public)",
+        "a search pays before an encoder finds that its noise cannot be drawn",
+    ),
+    (
+        "h1712",
+        "model_selection/_validation.py",
+        "candidates.refuse_shares(estimator, [{}], [plan.fit], task.public, task.X)",
+        "candidates.refuse_shares(estimator, [{}], [plan.fit], task.public)",
+        "a cross-validation pays before an encoder finds that it cannot draw its noise",
+    ),
+    (
         "h1420",
         _FILTER,
         "isinstance(query, KeyedQuery) and mechanism.grid > 1.0",

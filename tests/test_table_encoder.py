@@ -30,8 +30,9 @@ from fairpriv_sklearn.linear_model import (
     DPWassersteinLogisticRegression,
 )
 from fairpriv_sklearn.mechanisms import GaussianMechanism
+from fairpriv_sklearn.model_selection import DPGridSearchCV, dp_cross_validate
 from fairpriv_sklearn.neural_network import DPWassersteinMLPRegressor
-from fairpriv_sklearn.postprocessing import DP2DPClassifier
+from fairpriv_sklearn.postprocessing import DP2DPClassifier, DPBarycenterRegressor
 from fairpriv_sklearn.preprocessing import (
     Codebook,
     Column,
@@ -1874,3 +1875,34 @@ def test_noise_that_cannot_be_drawn_accurately_costs_nothing():
     assert not ledger.spends()
     DPTableEncoder(epsilon=0.003, ledger=ledger).fit(X)
     assert len(ledger.spends()) == 1
+
+
+def test_who_spends_before_an_encoder_asks_whether_its_noise_can_be_drawn():
+    X = pd.DataFrame(np.zeros((20, 150))).add_prefix("x")
+    y, groups = np.arange(20) % 2, np.arange(20) % 2
+    known = {"target_bounds": (0, 1), "bounds": (-1, 1)}
+    ledger = PrivacyLedger(1e3, 1e-2)
+    encoder = DPTableEncoder(epsilon=0.001, ledger=ledger)
+    repair = DPBarycenterRegressor(
+        make_pipeline(encoder, DPLinearRegression(ledger=ledger, **known)),
+        target_bounds=(0, 1),
+        groups=[0, 1],
+        ledger=ledger,
+    )
+    pipeline = make_pipeline(DPTableEncoder(), DPLinearRegression(**known))
+    search = DPGridSearchCV(
+        pipeline,
+        {"dplinearregression__alpha": [0.1, 1.0]},
+        target_bounds=(0, 1),
+        epsilon=0.003,
+        ledger=ledger,
+    )
+    with pytest.raises(ValueError, match="that is for .*: mu=.* is too small"):
+        repair.fit(X, y, sensitive_features=groups)
+    with pytest.raises(ValueError, match="that is for .*: mu=.* is too small"):
+        search.fit(X, y)
+    with pytest.raises(ValueError, match="that is for .*: mu=.* is too small"):
+        dp_cross_validate(
+            pipeline, X, y, epsilon=0.002, target_bounds=(0, 1), ledger=ledger
+        )
+    assert not ledger.spends()

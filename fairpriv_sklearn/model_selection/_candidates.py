@@ -384,8 +384,13 @@ def refuse_large_epsilon(epsilon: float) -> None:
     calibrate_gaussian(epsilon, 0.5)  # which delta does not matter
 
 
-def refuse_shares(estimator, grid: list[dict], shares: list[FitShare], public) -> None:
-    """Refuse a candidate that no fit can pay for out of its share of the budget."""
+def refuse_shares(
+    estimator, grid: list[dict], shares: list[FitShare], public, X=None
+) -> None:
+    """Refuse a candidate that no fit can pay for out of its share of the budget.
+
+    Of a table, if there is one: what is asked of many columns needs more of it.
+    """
     least = min(share.delta for share in shares)
     for params in grid:
         for step in budget_owners(made(estimator, params)).values():
@@ -398,6 +403,8 @@ def refuse_shares(estimator, grid: list[dict], shares: list[FitShare], public) -
             # Once, or once for each class: only the fitted model says so.
             if expected is not None and not _is_paid(expected, share):
                 raise ValueError(_DEAR)
+            if X is not None:
+                refuse_cells(chosen, X)
 
 
 def refuse_unpaid(chosen, ledger) -> None:

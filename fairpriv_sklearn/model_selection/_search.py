@@ -168,10 +168,10 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
             candidates.refuse_uncovered(chosen, self.neighboring)
         self._refuse_shares(self._candidates(noise_source(0)), self.plan(), {})
 
-    def _refuse_shares(self, grid, plan: SearchPlan, public: dict) -> None:
+    def _refuse_shares(self, grid, plan: SearchPlan, public: dict, X=None) -> None:
         """Refuse a candidate whose fit, or second fit, its share cannot pay for."""
         shares = [plan.fit] + [self._refit_share()] * self.refit
-        candidates.refuse_shares(self.estimator, grid, shares, public)
+        candidates.refuse_shares(self.estimator, grid, shares, public, X)
 
     def _refuse_target(self, X, y) -> None:
         if self.classes is not None:
@@ -227,7 +227,7 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         asked = self.estimator, grid, task, self.ledger
         facts, said = candidates.check_candidates(*asked)
         plan = self._plan(len(grid), kind, DRAWS_PER_FIT, task.statistic.size)
-        self._refuse_shares(grid, plan, task.public)
+        self._refuse_shares(grid, plan, task.public, task.X)
         wall = self._open_wall(task, noise)
         holdout = wall.random_split(task.n_rows, self.holdout_size)
         train, test = np.flatnonzero(~holdout), np.flatnonzero(holdout)

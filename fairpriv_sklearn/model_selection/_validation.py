@@ -290,7 +290,7 @@ def dp_cross_validate(
     asked = folds.n_fits_per_record, epsilon, delta
     shared = {"score_fraction": score_fraction, "n_statistics": size}
     plan = plan_validation(*asked, kind=kind, n_draws=DRAWS_PER_FIT, **shared)
-    candidates.refuse_shares(estimator, [{}], [plan.fit], task.public)
+    candidates.refuse_shares(estimator, [{}], [plan.fit], task.public, task.X)
     scores = Release(Scores.name, "gaussian", math.inf, size, times=folds.n_folds)
     what = f"cross-validation in {folds.n_folds} folds, models and noisy scores"
     wall = PrivacyFilter(

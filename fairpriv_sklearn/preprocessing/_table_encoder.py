@@ -20,7 +20,6 @@ from .._wall import (
     KEY_SHARE,
     Fact,
     KeyedRelease,
-    PrivacyFilter,
     Release,
     calibrate_gaussian,
     noise_source,
@@ -260,12 +259,9 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         unknown = [c for c in columns if c.declared.kind is None]
         located = [c for c in columns if c.is_located]
         counted = [c for c in columns if c in located or c.is_keyed]
-        is_asked = not self._has_few_records(rows.n_rows)
-        wall = self._open_wall(
-            len(located) * is_asked,
-            len(counted) * is_asked,
-            has_keys=any(c.is_keyed or c in unknown for c in columns),
-        )
+        plan, noise = self._plan(columns, rows.n_rows), noise_source(self.random_state)
+        facts = codebook_facts(self.codebook)
+        wall = open_wall(self, plan, facts=facts, noise=noise)
         total = float(rows.n_rows) if self.neighboring == "replace_one" else math.inf
         found, total = self._locate(wall, rows, located, total)
         columns = [found.get(c.position, c) for c in columns]
@@ -377,7 +373,9 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         Codebook.from_dict(self.codebook or {})
 
     def _refuse_cells(self, X) -> None:
-        clone(self)._read(X, None, None)
+        asked = clone(self)
+        table = asked._read(X, None, None)["cells"]
+        asked._plan(asked._drafts(), len(table))
 
     def _refuse_rows(self, X) -> TableReader:
         """The columns of X; what `transform` does not refuse it encodes in [-1, 1]."""
@@ -427,30 +425,31 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         return bool(entries) and not any(counted)
 
     # -- the releases ------------------------------------------------------------------
-    def _open_wall(self, n_located, n_counted, *, has_keys) -> PrivacyFilter:
-        """Reserve at most five releases, together of the Gaussian parameter mu."""
+    def _plan(self, columns, n_rows: int) -> list[Release]:
+        """At most five releases, together of the Gaussian parameter mu."""
+        n_located = sum(c.is_located for c in columns)
+        n_counted = sum(c.is_located or c.is_keyed for c in columns)
+        if not n_counted or self._has_few_records(n_rows):
+            return []
+        has_keys = any(c.is_keyed or c.declared.kind is None for c in columns)
         delta = self.delta * (KEY_SHARE if has_keys else 0.0)
-        first = len(universal_edges()) + _MOST_CELLS
         # A look at crowded cells asks for fewer counts than the first release.
-        n_first = n_located * first
+        n_first = n_located * (len(universal_edges()) + _MOST_CELLS)
         n_second = n_counted * (_MOST_CELLS + 2) + 1
         n_draws = (1 + N_LOOKS) * n_first + n_second
+        mu = calibrate_gaussian(
+            self.epsilon, self.delta, n_draws=n_draws, failure=delta
+        )
         plan: list[Release] = []
-        if n_counted:
-            mu = calibrate_gaussian(
-                self.epsilon, self.delta, n_draws=n_draws, failure=delta
-            )
-            rest = 1.0
-            if n_located:
-                mu_first = mu * math.sqrt(_FIRST_SHARE)
-                plan.append(KeyedRelease(_FIRST, "gaussian", mu_first, n_first))
-                plan.append(looks(mu * math.sqrt(_LOOK_SHARE), n_first))
-                rest -= _FIRST_SHARE + N_LOOKS * _LOOK_SHARE
-            mu_second = mu * math.sqrt(rest)
-            told = KeyedRelease(_SECOND, "gaussian", mu_second, n_second, delta=delta)
-            plan.append(told)
-        noise = noise_source(self.random_state)
-        return open_wall(self, plan, facts=codebook_facts(self.codebook), noise=noise)
+        rest = 1.0
+        if n_located:
+            mu_first = mu * math.sqrt(_FIRST_SHARE)
+            plan.append(KeyedRelease(_FIRST, "gaussian", mu_first, n_first))
+            plan.append(looks(mu * math.sqrt(_LOOK_SHARE), n_first))
+            rest -= _FIRST_SHARE + N_LOOKS * _LOOK_SHARE
+        mu_second = mu * math.sqrt(rest)
+        told = KeyedRelease(_SECOND, "gaussian", mu_second, n_second, delta=delta)
+        return [*plan, told]
 
     def _locate(self, wall, rows, located, total) -> tuple[dict[int, Draft], float]:
         """Find where numbers lie, and the kind of columns that nobody declared.
