@@ -722,7 +722,12 @@ def test_dropping_that_leaves_little_behind_stops(tmp_path, capsys):
         (
             {},
             ["--target", "town", "--task", "regression"],
-            "No row has a number in 'town'",
+            "No row has a number in 'town'; name another --target, or another --task.",
+        ),
+        (
+            {},
+            ["--target", "town", "--bounds", "0", "1"],
+            "No row has a number in 'town'; name another --target, or leave out --bou",
         ),
         ({}, ["--sensitive", "salary"], "two different columns"),
         ({}, ["--groups", "x", "y"], "listed groups x, y the file holds none"),
@@ -2216,6 +2221,10 @@ def test_a_column_of_another_sheet_is_missing(tmp_path, capsys):
         "Left out: the other sheets, 'about', 'more': 'people' was read (--sheet names "
         "another)." in said
     )
+    with pd.ExcelWriter(path, mode="a") as book:
+        book.book.remove(book.book["more"])
+    (said,) = (one for one in read_table(path).left_out if "sheet" in one)
+    assert said.startswith("the other sheet, 'people': 'about' was read")
 
 
 def test_malformed_inputs_get_a_result_or_one_sentence(tmp_path):

@@ -284,11 +284,12 @@ def _rows(args, parsed, left_out, from_data, n_in_file) -> tuple[np.ndarray, lis
     )
     if not rows.any():
         value = target.column.kind if target.is_number else "value"
+        way_out = "leave out --bounds" if args.bounds else "another --task"
         book = json.dumps({args.target: {"kind": "date"}}, ensure_ascii=False)
         dates = f" Dates are a target where a codebook says {book}."
         raise InputError(
             f"No row has a {value} in {args.target!r}; name another --target, or "
-            "another --task." + dates * (value == "number")
+            f"{way_out}." + dates * (value == "number")
         )
     listed = _listed_groups(args, parsed)
     if listed is not None:

@@ -472,9 +472,10 @@ def _excel(data: bytes, name: str, sheet, names) -> Raw:
             f"{name!r} cannot be read as an Excel file; save it again as .xlsx or CSV."
         ) from None
     if len(sheets) > 1 and sheet is None:
-        others = ", ".join(repr(one) for one in sheets if one != used)
+        others = [repr(one) for one in sheets if one != used]
         left_out.append(
-            f"the other sheets, {others}: {used!r} was read (--sheet names another)"
+            f"the other sheet{'s' * (len(others) > 1)}, {', '.join(others)}: {used!r} "
+            "was read (--sheet names another)"
         )
     rows, n_above = tables[used]
     if n_above:
