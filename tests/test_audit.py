@@ -4,6 +4,7 @@ import functools
 import json
 import math
 import os
+import random
 import re
 import struct
 import sys
@@ -41,6 +42,7 @@ from fairpriv_sklearn.accounting import (
 from fairpriv_sklearn.audit import (
     EpsilonBound,
     MuBound,
+    _tape,
     audit_estimator,
     epsilon_lower_bound,
     gaussian_mu_lower_bound,
@@ -470,6 +472,33 @@ def test_noise_of_a_mechanism_that_starts_anew_from_one_seed_convicts(seed):
     assert "seed" in {finding.kind for finding in report.findings}
     report = audit_estimator(Seeded(0), *table(), claim=1.0, **QUICK)
     assert not report.violated, str(report)
+
+
+@pytest.mark.parametrize(("seed", "violated"), [(0, True), (None, False)])
+def test_so_does_that_of_a_mechanism_of_diffprivlib(seed, violated, monkeypatch):
+    class Rounded:
+        """As its mechanisms are: the noise is theirs, and so is the generator."""
+
+        epsilon, sensitivity = 1.0, 2
+
+        def __init__(self):
+            self._rng = random.SystemRandom()
+            if seed is not None:
+                self._rng = np.random.RandomState(seed)
+
+        def randomise(self, value):
+            return value + round(4 * (self._rng.random() - self._rng.random()))
+
+    monkeypatch.setattr(_tape, "_diffprivlib_mechanisms", lambda: [Rounded])
+
+    class Counts(BaseEstimator):
+        def fit(self, X, y=None):
+            self.count_ = Rounded().randomise(int((np.clip(X[:, 0], 0, 1) > 0.5).sum()))
+            return self
+
+    report = audit_estimator(Counts(), *table(), claim=1.0, **QUICK)
+    assert report.violated == violated, str(report)
+    assert violated == ("seed" in {finding.kind for finding in report.findings})
 
 
 class FarFromZero(BaseEstimator):

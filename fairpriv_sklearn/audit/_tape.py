@@ -191,13 +191,20 @@ def _spy(tape: Tape, release: Callable, kind: str, parameter: str):
     def taped_release(mechanism, value, noise):
         tape.stop_here()
         exact = np.array(value, dtype=np.float64)
-        generator = getattr(getattr(noise, "_words", None), "__self__", None)
-        if hasattr(generator, "state"):
-            tape.starts.append(repr(generator.state))
+        _note_start(tape, getattr(getattr(noise, "_words", None), "__self__", None))
         released, told = release(mechanism, value, noise), getattr(mechanism, parameter)
         return tape.add(Released.by(mechanism, kind, exact, released, told))
 
     return taped_release
+
+
+def _note_start(tape: Tape, generator):
+    """Write down where seeded noise starts; that of the system has no state."""
+    state = getattr(generator, "state", None)
+    if isinstance(generator, np.random.RandomState):
+        state = generator.get_state()
+    if state is not None:
+        tape.starts.append(repr(state))
 
 
 def _keyed_spy(tape: Tape, release: Callable):
@@ -266,6 +273,7 @@ def _foreign_spy(tape: Tape, randomise: Callable):
         if tape._inside:  # a mechanism that calls its parent's method
             return randomise(mechanism, *value)
         tape.stop_here()
+        _note_start(tape, getattr(mechanism, "_rng", None))
         tape._inside = True
         try:
             released = randomise(mechanism, *value)
