@@ -5175,6 +5175,20 @@ MUTANTS = [
         "numbers: bins that are told are cut as those that are not",
     ),
     (
+        "h1632",
+        "preprocessing/_table_encoder.py",
+        "if n_others < 2:",
+        "if n_others < 0:",
+        "texts that count for nothing are said to be hashed",
+    ),
+    (
+        "h1633",
+        "preprocessing/_table_encoder.py",
+        "if n_others < 2:",
+        "if n_others < 1:",
+        "texts that share one indicator are said to be hashed",
+    ),
+    (
         "h1690",
         "linear_model/_told_target.py",
         "square=max(counts.variance(*known), LEAST_SQUARE)",

@@ -1806,6 +1806,29 @@ def test_money_that_is_held_as_text_is_told_and_parsed():
         clone(encoder).set_params(min_records=10_000).fit(frame)
 
 
+@pytest.mark.parametrize(
+    ("n_rows", "params", "width"),
+    [
+        (2000, {}, 32),
+        (500, {}, 1),  # 500 records times mu are below `SIGNAL_OF_INDICATORS`
+        (2000, {"handle_unknown": "ignore"}, 0),
+    ],
+)
+def test_texts_that_nothing_tells_apart_are_not_said_to_be_hashed(
+    n_rows, params, width
+):
+    rng = np.random.default_rng(0)
+    words = np.char.add("w", rng.integers(0, n_rows // 4, n_rows).astype(str))
+    frame = pd.DataFrame({"word": words, "sex": rng.choice(["f", "m"], n_rows)})
+    encoder = DPTableEncoder(epsilon=0.33, random_state=0, **params)
+    # One indicator is the same in every row.
+    said = "only a hash of them counts" if width > 1 else "nothing tells them apart"
+    with pytest.warns(UserWarning, match=rf"columns \['word'\] hold .* that {said}: "):
+        encoder.fit(frame)
+    part = encoder.feature_slices_["word"]
+    assert part.stop - part.start == width
+
+
 def test_a_pipeline_that_parses_its_cells_is_private():
     frame = pd.DataFrame(
         {"pay": ["$1,000", "$2,000"] * 300, "age": ["30", "n/a"] * 300}

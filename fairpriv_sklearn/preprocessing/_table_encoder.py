@@ -269,8 +269,8 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         learnt = self._count(wall, rows, counted, total)
         columns = [learnt.get(c.position, c) for c in columns]
 
-        self._publish(columns, self._signal(total))
-        self._warn_of_text(columns, {c.position for c in unknown})
+        n_others = self._publish(columns, self._signal(total))
+        self._warn_of_text(columns, {c.position for c in unknown}, n_others)
         self.privacy_ = wall.guarantee()
         return self
 
@@ -488,23 +488,28 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
             return total
         return total * calibrate_gaussian(self.epsilon, self.delta)
 
-    def _warn_of_text(self, drafts, unknown) -> None:
+    def _warn_of_text(self, drafts, unknown, n_others) -> None:
         """Say of which columns that nobody declared a hash is nearly all that counts.
 
-        By what is released: noisy counts of the categories and of all others.
+        Or nothing, if others share no or one indicator. By what is released: noisy
+        counts of the categories and of all others.
         """
         drafts = [draft for draft in drafts if draft.position in unknown]
         names = [draft.name for draft in drafts if draft.is_mostly_hashed]
         if names:
+            left = "only a hash of them counts"
+            if n_others < 2:
+                left = "nothing tells them apart"
             warn_caller(
                 f"Most cells of the columns {names} hold texts that too few records "
-                "share for this epsilon, so that only a hash of them counts: "
+                f"share for this epsilon, so that {left}: "
                 "parse_cells (fairpriv_sklearn.preprocessing) reads money, percentages "
                 "and dates, and a code book lists categories or leaves columns out.",
                 UserWarning,
             )
 
-    def _publish(self, drafts, signal) -> None:
+    def _publish(self, drafts, signal) -> int:
+        """Set what was learnt; how many indicators others of a column share."""
         drafts = [draft.with_ranks() for draft in drafts]
         n_numbers = sum(draft.rank_map is not None for draft in drafts)
         width = self.n_coordinates or n_coordinates(n_numbers, signal)
@@ -541,6 +546,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
             draft.name: draft.rank_map for draft in drafts if draft.rank_map is not None
         }
         self.data_norm_ = 1.0
+        return n_others
 
 
 def read_cells(estimator, X, *, reset: bool) -> TableReader:
