@@ -353,9 +353,9 @@ class GaussianMechanism:
 
     Notes
     -----
-    The probability of a grid cell differs from the ideal one by 5e-9 of its value in
-    the root mean square, by 2e-8 at most up to five standard deviations and by 5e-8 up
-    to ten. This is a measurement, not a proof; the accounting pays for it.
+    The probability of a grid cell differs from the ideal one by 2.5e-9 of its value
+    in the root mean square, by 3e-8 at most up to five standard deviations and by 5e-8
+    up to ten. This is a measurement, not a proof; the accounting pays for it.
 
     References
     ----------
