@@ -895,6 +895,44 @@ def test_the_mean_residual_reaches_as_far_as_its_noise_allows(monkeypatch):
     assert usual.low == approx(ends[0]) and 1 < usual.high < ends[1]
 
 
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"solver": "moments"},
+        {"epsilon": 0.003},
+        {"fit_intercept": False},
+        {"bounds": None, "data_norm": 0.7},
+        {"data_norm": 0.5},
+        {"bounds": ([-1, -4, 0], [1, 3, 2])},
+        {"epsilon": np.inf},
+    ],
+)
+def test_no_row_is_predicted_beyond_what_the_weights_allow(params):
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-1, 1, size=(2000, 3)), 40 + 20 * rng.normal(size=2000)
+    y += X @ [30, -10, 4]
+    model = linear(target_bounds=(-100, 200)).set_params(**params).fit(X, y)
+    low, high = model.prediction_range_
+    ends = model.bounds_ if model.bounds_ is not None else np.array([[-1.0], [1.0]])
+    middle, half = ends.mean(axis=0), np.ptp(ends, axis=0) / 2
+    steepest = model.coef_ * half
+    steepest /= max(np.linalg.norm(steepest), 1e-300)
+    # Rows at and far beyond all corners, and those along the weights.
+    rows = middle + half * np.vstack(
+        [
+            rng.choice([-1e9, -1, 0, 1, 1e9], size=(500, 3)),
+            rng.normal(size=(500, 3)),
+            np.outer([-1, 1], steepest * model.data_norm_),
+        ]
+    )
+    found = model.predict(rows)
+    room = 1e-6 * (high - low) + 1e-9
+    assert low - room <= found.min() and found.max() <= high + room
+    if model.data_norm_ <= 1:  # such rows are within the bounds
+        assert found[-2:] == approx([low, high], rel=1e-4)
+
+
 def test_scores_vary_no_more_than_the_clipped_target(monkeypatch):
     rng, asked = np.random.default_rng(0), []
     X, y = rng.uniform(-1, 1, size=(3000, 3)), rng.normal(size=3000)

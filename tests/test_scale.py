@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import make_pipeline
 
+from fairpriv_sklearn.linear_model import DPLinearRegression
 from fairpriv_sklearn.metrics import ks_parity_difference
 from fairpriv_sklearn.postprocessing import (
     DPBarycenterRegressor,
@@ -269,6 +271,100 @@ def test_bins_have_a_most():
     scores, group = people(200_000, 1)
     exact = repair((-60, 60), epsilon=np.inf).fit(scores, sensitive_features=group)
     assert exact.n_bins_ == 192
+
+
+# --- what the wrapped model says of its predictions -----------------------------------
+
+
+def test_no_more_of_the_bounds_than_can_be_reached():
+    bounds = np.array([[0.0, 400.0]])
+    assert_array_equal(_scale.within(bounds, (30.0, 50.0)), [[30.0, 50.0]])
+    assert_array_equal(_scale.within(bounds, (-50.0, 50.0)), [[0.0, 50.0]])
+    assert_array_equal(_scale.within(bounds, (-np.inf, np.inf)), bounds)
+    assert_array_equal(_scale.within(bounds, (100.0, 299.0)), [[100.0, 299.0]])
+    assert_array_equal(_scale.within(bounds, (100.0, 301.0)), bounds)
+    # A constant is in the middle of some of them, within or at an end.
+    assert_allclose(_scale.within(bounds, (30.0, 30.0)), [[29.8, 30.2]])
+    assert_allclose(_scale.within(bounds, (500.0, 600.0)), [[399.8, 400.2]])
+
+
+class Boasts(RegressorMixin, BaseEstimator):
+    """A model of somebody else, with an attribute that nobody vouches for."""
+
+    def fit(self, X, y):
+        self.prediction_range_ = 0.0, float(np.max(y))
+        return self
+
+    def predict(self, X):
+        return X[:, 0]
+
+
+def linear_people(n, seed):
+    rng = np.random.default_rng(seed)
+    group = rng.choice(2, n, p=[0.6, 0.4])
+    X = rng.uniform(-1, 1, (n, 3)) - 0.5 * group[:, None]
+    return X, 50 + X.sum(axis=1) + 0.3 * rng.normal(size=n), group
+
+
+IN_WIDE = {"target_bounds": (0, 400), "random_state": 0}
+
+
+@pytest.mark.parametrize("blind", [False, True])
+def test_bins_are_where_a_private_model_may_predict(blind):
+    X, y, group = linear_people(2000, 0)
+    linear = DPLinearRegression(bounds=(-2, 2), **IN_WIDE)
+    repair = DPBarycenterRegressor(linear, groups=[0, 1], blind=blind, **IN_WIDE)
+
+    def counted(**params):
+        model = clone(repair).set_params(**params)
+        with warnings.catch_warnings():  # a repair of so few may stand back
+            warnings.simplefilter("ignore", RepairWarning)
+            return model, model.fit(X, y, sensitive_features=group)._counted[0]
+
+    model, ends = counted()
+    assert_allclose(ends, model.estimator_.prediction_range_)
+    assert np.ptp(ends) < 40
+    model, ends = counted(estimator=make_pipeline(linear))
+    assert_allclose(ends, model.estimator_[-1].prediction_range_)
+    frozen = clone(linear).fit(X, y)
+    model, ends = counted(estimator=FrozenEstimator(frozen))
+    assert_allclose(ends, frozen.prediction_range_)
+    # Whose bins are asked for, and whose model is not ours, has all of the bounds.
+    theirs = {"estimator": Boasts(), "base_guarantee": TOLD}
+    for params in ({"n_bins": 12}, theirs):
+        assert_allclose(counted(**params)[1], [-25, 425])
+    # What an earlier fit was told is forgotten.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RepairWarning)
+        model.set_params(**theirs).fit(X, y, sensitive_features=group)
+    assert_allclose(model._counted[0], [-25, 425])
+
+
+@pytest.mark.parametrize("wide", [1, 100])
+def test_small_tables_bear_wide_bounds_around_a_private_model(wide):
+    X, y, group = linear_people(23_000, 1)
+    train, test = slice(3000), slice(3000, None)
+    facts = {"target_bounds": (50 - 4 * wide, 50 + 4 * wide), "random_state": 0}
+    linear = DPLinearRegression(bounds=(-2, 2), **facts)
+    model = DPBarycenterRegressor(linear, groups=[0, 1], **facts)
+    model.fit(X[train], y[train], sensitive_features=group[train])
+    plain = model.estimator_.predict(X[test])
+    fair = model.predict(X[test], sensitive_features=group[test])
+    assert gap(plain, group[test]) > 0.5 and gap(fair, group[test]) < 0.15
+    assert np.mean((fair - plain) ** 2) < 0.7 * np.var(plain)
+
+
+def test_a_constant_is_left_alone_in_the_part_that_it_reaches():
+    X, y, group = linear_people(300, 2)
+    linear = DPLinearRegression(bounds=(-2, 2), epsilon=0.01, **IN_WIDE)
+    model = DPBarycenterRegressor(linear, groups=[0, 1], **IN_WIDE)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RepairWarning)
+        model.fit(X, y, sensitive_features=group)
+    low, high = model.estimator_.prediction_range_
+    assert low == high
+    fair = model.predict(X, sensitive_features=group)
+    assert_allclose(fair, model.estimator_.predict(X).clip(0, 400))
 
 
 def test_each_column_has_its_own_scale():

@@ -1,5 +1,6 @@
 """Linear regression from noisy second moments."""
 
+import math
 from dataclasses import replace
 from numbers import Integral, Real
 
@@ -145,6 +146,9 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
     bounds_ : ndarray of shape (2, n_features) or None
         To which features are clipped: `bounds`, or the ranges learnt inside.
     data_norm_ : float
+    prediction_range_ : tuple (low, high)
+        No row whatever is given less or more: the norm of the weights times `data_norm`
+        about the prediction of a row of zeros.
     n_iter_ : int
         Number of gradients that were released; 0 for moments and a mean alone.
     privacy_ : PrivacyGuarantee
@@ -456,4 +460,8 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         self.coef_ = self.coef_[0]
         if covariance is not None:
             self.coef_covariance_ = self.coef_covariance_[0]
-        self.intercept_ = float(self.intercept_[0] + low / 2 + high / 2)
+        middle = low / 2 + high / 2
+        self.intercept_ = float(self.intercept_[0] + middle)
+        *weights, intercept = scaled[:, 0].tolist()
+        at, reach = middle + intercept, math.hypot(*weights) * scaling.data_norm
+        self.prediction_range_ = at - reach, at + reach

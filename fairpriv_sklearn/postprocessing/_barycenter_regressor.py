@@ -9,7 +9,9 @@ from sklearn.metrics import r2_score
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from .._door.estimator import DPEstimator
 from .._door.groups import fit_groups
+from .._door.inside import last_step
 from .._shared.domain import check_given, domain, refuse_dates, same_length
 from .._shared.sklearn import HasMethods, fit_context
 from .._wall import noise_source, read_rows
@@ -49,7 +51,9 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
         of `y` from the data, with a warning.
     n_bins : int or "auto", default="auto"
         Number of bins of the range; see `DPBarycenterTransformer`. Predictions of the
-        wrapped regressor are told apart up to a sixteenth of it beyond either end.
+        wrapped regressor are told apart up to a sixteenth of it beyond either end;
+        "auto" leaves out what those of a private linear model cannot reach, if that is
+        half of it or more.
     fairness_tolerance : float or "auto", default=0.0
         Largest difference between two groups' cumulative distributions of the
         predictions, up to estimation error. Range: [0, 1].
@@ -257,6 +261,7 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
         phases, wall, rows, scores = self._fit_both(
             rows, plan, stand_in, reads=("codes",), noise=noise, delta=0.0
         )
+        self._reachable = _prediction_range(self.estimator_)
         self._release(wall, rows.with_columns(scores=scores), bounds)
         self.privacy_ = phases.guarantee()
         return self
@@ -345,6 +350,18 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
                 f"of {scores.shape[1:]} numbers."
             )
         return scores.reshape(-1, 1)
+
+
+def _prediction_range(model) -> tuple[float, float] | None:
+    """What the predictions of a fitted model of ours cannot leave, if it says so.
+
+    It follows from what the model released, as its predictions do.
+    """
+    if isinstance(model, FrozenEstimator):
+        model = model.estimator
+    model = last_step(model)
+    ours = isinstance(model, DPEstimator)
+    return getattr(model, "prediction_range_", None) if ours else None
 
 
 def check_target(X, y) -> np.ndarray:

@@ -113,6 +113,8 @@ class NumberRepair(Repair):
     _renamed = {"randomized": "output"}
     _bounds_name = "bounds"
     _overshoots = False  # whether scores may lie beyond their bounds
+    # Low and high of the scores that any row may be given, if that was released.
+    _reachable: tuple[float, float] | None = None
 
     _parameter_constraints: dict = {
         **Repair._parameter_constraints,
@@ -249,7 +251,12 @@ class NumberRepair(Repair):
     @property
     def _counted(self) -> np.ndarray:
         """Range per column in which scores are told apart."""
-        return _scale.beyond(self.bounds_) if self._overshoots else self.bounds_
+        if not self._overshoots:
+            return self.bounds_
+        bounds = _scale.beyond(self.bounds_)
+        if self.n_bins == "auto" and self._reachable is not None:
+            bounds = _scale.within(bounds, self._reachable)
+        return bounds
 
     def _choose_scales(self, wall, rows) -> float:
         """Stretch crowded parts of the ranges; by how much the bins are to grow."""
