@@ -905,6 +905,7 @@ def test_the_mean_residual_reaches_as_far_as_its_noise_allows(monkeypatch):
         {"bounds": None, "data_norm": 0.7},
         {"data_norm": 0.5},
         {"bounds": ([-1, -4, 0], [1, 3, 2])},
+        {"bounds": (1e8, 1e8 + 1e-7)},
         {"epsilon": np.inf},
     ],
 )

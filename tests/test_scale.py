@@ -283,6 +283,7 @@ def test_no_more_of_the_bounds_than_can_be_reached():
     assert_array_equal(_scale.within(bounds, (-np.inf, np.inf)), bounds)
     assert_array_equal(_scale.within(bounds, (100.0, 299.0)), [[100.0, 299.0]])
     assert_array_equal(_scale.within(bounds, (100.0, 301.0)), bounds)
+    assert_array_equal(_scale.within(bounds, (np.nan, np.inf)), bounds)
     # A constant is in the middle of some of them, within or at an end.
     assert_allclose(_scale.within(bounds, (30.0, 30.0)), [[29.8, 30.2]])
     assert_allclose(_scale.within(bounds, (500.0, 600.0)), [[399.8, 400.2]])
@@ -306,6 +307,13 @@ def linear_people(n, seed):
     return X, 50 + X.sum(axis=1) + 0.3 * rng.normal(size=n), group
 
 
+class Elsewhere(DPLinearRegression):
+    """A model of ours whose predictions somebody changed."""
+
+    def predict(self, X):
+        return 4 * super().predict(X)
+
+
 IN_WIDE = {"target_bounds": (0, 400), "random_state": 0}
 
 
@@ -327,17 +335,38 @@ def test_bins_are_where_a_private_model_may_predict(blind):
     model, ends = counted(estimator=make_pipeline(linear))
     assert_allclose(ends, model.estimator_[-1].prediction_range_)
     frozen = clone(linear).fit(X, y)
+    for held in (FrozenEstimator(frozen), make_pipeline(FrozenEstimator(frozen))):
+        model, ends = counted(estimator=held)
+        assert_allclose(ends, frozen.prediction_range_)
+    # It is of the weights as they are.
+    frozen.intercept_ += 100.0
     model, ends = counted(estimator=FrozenEstimator(frozen))
     assert_allclose(ends, frozen.prediction_range_)
+    assert 140 < ends[0] < 150 < ends[1] < 160
     # Whose bins are asked for, and whose model is not ours, has all of the bounds.
     theirs = {"estimator": Boasts(), "base_guarantee": TOLD}
-    for params in ({"n_bins": 12}, theirs):
+    ours = {"estimator": Elsewhere(**linear.get_params())}
+    for params in ({"n_bins": 12}, theirs, ours):
         assert_allclose(counted(**params)[1], [-25, 425])
     # What an earlier fit was told is forgotten.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RepairWarning)
         model.set_params(**theirs).fit(X, y, sensitive_features=group)
     assert_allclose(model._counted[0], [-25, 425])
+
+
+def test_bins_that_are_asked_for_after_a_fit_are_of_the_next_one():
+    X, y, group = linear_people(4000, 0)
+    linear = DPLinearRegression(bounds=(-2, 2), **IN_WIDE)
+    about = {"groups": [0, 1], "blind": True, "reach_size": 0.3, "epsilon": 4.0}
+    model = DPBarycenterRegressor(linear, **about, **IN_WIDE)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RepairWarning)
+        model.fit(X, y, sensitive_features=group)
+        before = model.reach([0.0, 0.3]).error
+        model.set_params(n_bins=12)
+        assert_array_equal(model.reach([0.0, 0.3]).error, before)
+    assert np.max(before) > 0
 
 
 @pytest.mark.parametrize("wide", [1, 100])

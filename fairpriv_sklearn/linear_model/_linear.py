@@ -1,12 +1,12 @@
 """Linear regression from noisy second moments."""
 
-import math
 from dataclasses import replace
 from numbers import Integral, Real
 
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils import assert_all_finite
+from sklearn.utils.validation import check_is_fitted
 
 from .._door.bounds import public_target_range, read_target_range
 from .._door.estimator import DELTA_CONSTRAINT, MIN_RECORDS, DPEstimator
@@ -146,9 +146,6 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
     bounds_ : ndarray of shape (2, n_features) or None
         To which features are clipped: `bounds`, or the ranges learnt inside.
     data_norm_ : float
-    prediction_range_ : tuple (low, high)
-        No row whatever is given less or more: the norm of the weights times `data_norm`
-        about the prediction of a row of zeros.
     n_iter_ : int
         Number of gradients that were released; 0 for moments and a mean alone.
     privacy_ : PrivacyGuarantee
@@ -430,6 +427,21 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         with np.errstate(all="ignore"):
             return {"x": x, "y": scaled_target(y, low, high)}
 
+    @property
+    def prediction_range_(self) -> tuple[float, float]:
+        """No row whatever is given less or more.
+
+        The norm of the weights of the scaled features times that of the longest row,
+        about the prediction of a row in the middle of `bounds_`, or of zeros.
+        """
+        check_is_fitted(self)
+        scaling = self._fitted_scaling()
+        with np.errstate(all="ignore"):  # beyond all numbers it is unbounded
+            at = self.intercept_ + np.sum(self.coef_ * scaling.center)
+            size = np.linalg.norm(self.coef_ * scaling.half_width)
+            reach = size * self.data_norm_
+            return float(at - reach), float(at + reach)
+
     def predict(self, X) -> np.ndarray:
         """Predicted targets.
 
@@ -460,8 +472,4 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         self.coef_ = self.coef_[0]
         if covariance is not None:
             self.coef_covariance_ = self.coef_covariance_[0]
-        middle = low / 2 + high / 2
-        self.intercept_ = float(self.intercept_[0] + middle)
-        *weights, intercept = scaled[:, 0].tolist()
-        at, reach = middle + intercept, math.hypot(*weights) * scaling.data_norm
-        self.prediction_range_ = at - reach, at + reach
+        self.intercept_ = float(self.intercept_[0] + low / 2 + high / 2)

@@ -6,10 +6,10 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import r2_score
+from sklearn.pipeline import Pipeline
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from .._door.estimator import DPEstimator
 from .._door.groups import fit_groups
 from .._door.inside import last_step
 from .._shared.domain import check_given, domain, refuse_dates, same_length
@@ -52,8 +52,8 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
     n_bins : int or "auto", default="auto"
         Number of bins of the range; see `DPBarycenterTransformer`. Predictions of the
         wrapped regressor are told apart up to a sixteenth of it beyond either end;
-        "auto" leaves out what those of a private linear model cannot reach, if that is
-        half of it or more.
+        "auto" leaves out what those of a `DPLinearRegression` cannot reach, if that is
+        more than half.
     fairness_tolerance : float or "auto", default=0.0
         Largest difference between two groups' cumulative distributions of the
         predictions, up to estimation error. Range: [0, 1].
@@ -353,15 +353,17 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
 
 
 def _prediction_range(model) -> tuple[float, float] | None:
-    """What the predictions of a fitted model of ours cannot leave, if it says so.
+    """What the predictions of a fitted linear model of ours cannot leave.
 
     It follows from what the model released, as its predictions do.
     """
-    if isinstance(model, FrozenEstimator):
-        model = model.estimator
-    model = last_step(model)
-    ours = isinstance(model, DPEstimator)
-    return getattr(model, "prediction_range_", None) if ours else None
+    from ..linear_model import DPLinearRegression
+
+    while isinstance(model, FrozenEstimator | Pipeline):
+        frozen = isinstance(model, FrozenEstimator)
+        model = model.estimator if frozen else last_step(model)
+    # Of a subclass only `predict` may tell.
+    return model.prediction_range_ if type(model) is DPLinearRegression else None
 
 
 def check_target(X, y) -> np.ndarray:

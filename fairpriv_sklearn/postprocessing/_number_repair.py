@@ -250,7 +250,7 @@ class NumberRepair(Repair):
 
     @property
     def _counted(self) -> np.ndarray:
-        """Range per column in which scores are told apart."""
+        """Range per column in which a fit tells scores apart."""
         if not self._overshoots:
             return self.bounds_
         bounds = _scale.beyond(self.bounds_)
@@ -526,7 +526,7 @@ class NumberRepair(Repair):
                 plans[column] = DrawnTargets(self, column)
         for rows, scores, keyed in blocks:
             for column, transport in enumerate(self.transports_):
-                lower, upper = self._counted[column]
+                lower, upper = self._scales[column].knots[[0, -1]]
                 values = np.nan_to_num(scores[:, column], nan=lower).clip(lower, upper)
                 if column in plans:
                     # Another draw for each column.
@@ -706,7 +706,7 @@ class NumberRepair(Repair):
         if getattr(self, "_measured", None) is None:
             raise ValueError(UNPAID)
         (table,), variance = self._measured
-        lower, upper = self._counted[0]
+        lower, upper = self._scales[0].knots[[0, -1]]
         about = variance, self._scales[0], self.output_ == ["randomized"]
         tolerances = np.asarray(each(number(0, 1))("fairness_tolerances", tolerances))
         measured, strengths = [], []

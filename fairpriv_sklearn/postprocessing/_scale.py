@@ -37,11 +37,11 @@ IN_RUN = 0.6
 # Predictions overshoot the range of the target: by so much of it they are told apart,
 # which else would be one atom at its end that no increasing map could split.
 BEYOND = 1 / 16
-# Bounds of which scores reach less are wide; and the least part of them in which scores
+# A range of which scores reach less is wide; and the least part of it in which scores
 # are told apart, as where all are the same. Where more is reached, simulated tables
 # are as good in that part, but Law School is repaired a little less.
 WIDE = 0.5
-NARROWEST = 1e-3
+LEAST = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,8 +154,8 @@ def within(bounds: NDArray, reachable: tuple[float, float]) -> NDArray:
     """The part of an interval, of shape (1, 2), that scores reach, if it is wide."""
     low, high = np.clip(reachable, *bounds[0])
     whole = np.ptp(bounds)
-    if high - low >= WIDE * whole:
+    if not high - low < WIDE * whole:  # nor where it is not a number
         return bounds
     middle = low / 2 + high / 2
-    half = max(high - low, NARROWEST * whole) / 2
+    half = max(high - low, LEAST * whole) / 2
     return np.array([[middle - half, middle + half]])
