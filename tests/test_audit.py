@@ -24,6 +24,7 @@ from _mistakes import CASES, EPSILON, table
 from scipy import stats
 from sklearn.base import BaseEstimator
 from sklearn.ensemble import RandomForestRegressor, VotingRegressor
+from sklearn.linear_model import LinearRegression
 from sklearn.neighbors import KDTree
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
@@ -283,8 +284,8 @@ def _frame(**attrs):
     return frame
 
 
-def _given(x, kind):
-    given = type("Given", (kind,), {})()
+def _given(x, kind, *args):
+    given = type("Given", (kind,), {})(*args)
     given.secret = x
     return given
 
@@ -327,6 +328,9 @@ HOLDERS = {
     "mapping": lambda x: MappingProxyType({"a": x}),
     "attribute of a list": lambda x: _given(x, list),
     "attribute of a dict": lambda x: _given(x, dict),
+    "attribute of an array": lambda x: _given(x, np.ndarray, 0),
+    "beneath an array": lambda x: np.array([1.0, x])[:1],
+    "beneath an array of objects": lambda x: np.array([1.0, x], dtype=object)[:1],
     "default of a dict": lambda x: defaultdict(lambda: x),
     "slice": lambda x: slice(x),
     "exception": lambda x: ValueError(x),
@@ -729,10 +733,13 @@ def _votes_of_private_models():
 
 
 @pytest.mark.parametrize(
-    "model", [RandomForestRegressor(3), _votes_of_private_models()]
+    "model", [RandomForestRegressor(3), _votes_of_private_models(), LinearRegression()]
 )
 def test_equal_tables_are_equal_whatever_else_a_wrapped_model_draws(model):
-    """Forests and votes fit beside random names, which a replayed fit draws no more."""
+    """Forests and votes fit beside random names, which a replayed fit draws no more.
+
+    Coefficients are a part of a larger array, and in a replay one of their own.
+    """
     X = np.linspace(-1, 1, 40).reshape(20, 2)
     same = Table(X, X[:, 0], np.arange(20) % 2)
     repaired = DPBarycenterRegressor(model, target_bounds=(-1, 1), groups=[0, 1])

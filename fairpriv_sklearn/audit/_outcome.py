@@ -164,6 +164,8 @@ def _walk(value, path, found, seen, depth):
         found[path] = f"int {value}" if number.dtype == object else number
     elif _is_numeric(value):
         found[path] = value
+        for name, item in _beside(value):
+            _walk(item, f"{path}{name}", found, seen, depth + 1)
     elif isinstance(value, _SKIPPED) or isinstance(value, types.ModuleType | type):
         found[path] = getattr(value, "__qualname__", type(value).__qualname__)
     elif depth > _MAX_DEPTH or id(value) in seen:
@@ -223,8 +225,15 @@ def _inside(value):
 
 
 def _beside(value):
-    """Attributes that a list, or whatever holds items, was given besides."""
-    if isinstance(value, Mapping | list | tuple | set | frozenset):
+    """Attributes that a list, or whatever holds items, was given besides.
+
+    And the array of which another one is a part: it stays in memory as a whole.
+    """
+    if isinstance(value, np.ndarray):
+        whole = value.base
+        if isinstance(whole, np.ndarray) and whole.nbytes > value.nbytes:
+            yield ".base", whole
+    if isinstance(value, Mapping | list | tuple | set | frozenset | np.ndarray):
         yield from ((f".{name}", item) for name, item in _attributes(value).items())
     if isinstance(value, defaultdict):
         yield ".default", value.default_factory

@@ -246,7 +246,9 @@ def _wrapped_spy(tape: Tape, guarded: Callable):
         with fixed_randomness(seed):
             fitted = guarded(call, *args, **kwargs)
         if len(tape.releases) == n_releases:
-            state = copy.deepcopy(vars(call.__self__))
+            state = vars(call.__self__)
+            # A copy, as in a replay: a part of an array is whole there.
+            call.__self__.__dict__ = copy.deepcopy(state)
             tape.wrapped[position:] = [(type(call.__self__), state)]
         return fitted
 
