@@ -619,13 +619,23 @@ def test_groups_and_classes_have_noise_of_their_own(tmp_path, n_columns):
 
 
 def test_small_groups_are_named_as_others(people, tmp_path, capsys):
-    assert (
-        run(tmp_path, people(sex="x"), "--target", "salary", "--sensitive", "sex") == 0
-    )
+    path, model = people(sex="x"), str(tmp_path / "model.skops")
+    arguments = [path, "--target", "salary", "--sensitive", "sex", "--save", model]
+    assert run(tmp_path, *arguments) == 0
     assert (
         "1 row of a group too small to be learnt, counted as 'all others'"
         in " ".join(capsys.readouterr().out.split())
     )
+    # whoever writes F and M has nobody of these groups: predictions were silent
+    said = "row of a group that the model does not know, counted as 'all others'"
+    out = str(tmp_path / "predictions.csv")
+    assert main(["predict", model, path, "--out", out]) == 0
+    assert f"! 1 {said}\n" in capsys.readouterr().out
+    capitals = tmp_path / "capitals.csv"
+    cells = Path(path).read_text()
+    capitals.write_text(cells.replace(",f,", ",F,").replace(",m,", ",M,"))
+    assert main(["predict", model, str(capitals), "--out", out, "--force"]) == 0
+    assert f"! 3,000 {said.replace('row', 'rows')}\n" in capsys.readouterr().out
 
 
 def test_a_wrong_argument_gets_one_line(capsys):
@@ -732,6 +742,17 @@ def test_dropping_that_leaves_little_behind_stops(tmp_path, capsys):
         ({}, ["--sensitive", "salary"], "two different columns"),
         ({}, ["--groups", "x", "y"], "listed groups x, y the file holds none"),
         ({}, ["--groups", "f", "male"], "listed groups f, male the file holds f only"),
+        (
+            {},
+            ["--groups", " F", "m"],
+            "file holds m only; capitals and blanks count: write them as the file does",
+        ),
+        ({}, ["--groups", "F", "male"], "holds none; check how they are written."),
+        (
+            {},
+            ["--sensitive", "sex", "town", "--groups", "f/north", "f/south"],
+            "groups of several columns are a value of each, as in 'one / other'.",
+        ),
         ({"salary": "nan"}, ["--missing", "error"], "missing"),
         ({"age": "NaN"}, ["--missing", "error"], "missing"),
         ({"age": "-inf"}, ["--missing", "error"], "missing"),

@@ -152,14 +152,14 @@ def predict_rows(content: dict, raw: Raw, writing: Writing) -> tuple[np.ndarray,
     named = {"sensitive": sensitive, "groups": content["groups"] if sensitive else ()}
     parsed = parse_columns(raw, known, list(known), writing, **named)
     X = encoded(content["encoder"], parsed)
-    outside, given = 0, {}
+    outside, treated, given = 0, "treated like everybody together", {}
     if sensitive:
         labels = join_labels(sensitive, parsed)
         unknown = ~np.isin(labels.astype(str), content["groups"])
+        outside = int(unknown.sum())
         if OTHER_GROUP in content["groups"]:
             labels[unknown] = OTHER_GROUP
-        else:
-            outside = int(unknown.sum())
+            treated = f"counted as {OTHER_GROUP!r}"
         given = {"sensitive_features": labels}
     y = content["model"].predict(X, **given)
     if content["bounds"]:
@@ -171,8 +171,7 @@ def predict_rows(content: dict, raw: Raw, writing: Writing) -> tuple[np.ndarray,
     ]
     if outside:
         remarks.append(
-            f"{some(outside, 'row')} of a group that the model does not know, treated "
-            "like everybody together"
+            f"{some(outside, 'row')} of a group that the model does not know, {treated}"
         )
     return y, remarks
 

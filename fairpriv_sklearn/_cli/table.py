@@ -299,7 +299,7 @@ def _rows(args, parsed, left_out, from_data, n_in_file) -> tuple[np.ndarray, lis
             held = f"{found[0]} only" if found else "none"
             raise InputError(
                 f"Of the listed groups {', '.join(listed)} the file holds {held}; "
-                "check how they are written."
+                f"{_way_to_write(listed, args.sensitive, labels[rows])}."
             )
         leave_out(
             np.array([label not in set(listed) for label in labels]),
@@ -371,6 +371,16 @@ def _listed_groups(args, parsed) -> list | None:
         return None
     lists = [[category_key(c) for c in p.column.categories] for p in columns]
     return [" / ".join(group) for group in product(*lists)]
+
+
+def _way_to_write(listed: list, sensitive, labels) -> str:
+    """What to do about groups that nobody is in, as they are written."""
+    if len(sensitive) > 1 and not all(" / " in group for group in listed):
+        return "groups of several columns are a value of each, as in 'one / other'"
+    plain = {"".join(str(label).casefold().split()) for label in labels}
+    if plain.issuperset("".join(group.casefold().split()) for group in listed):
+        return "capitals and blanks count: write them as the file does"
+    return "check how they are written"
 
 
 def _check_groups(groups, args):
