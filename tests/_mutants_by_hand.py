@@ -5294,6 +5294,20 @@ MUTANTS = [
         "trust = 1.0",
         "noise of the mean residual moves the intercept",
     ),
+    (
+        "h1810",
+        "_door/_stream.py",
+        "said(c) if type(c) is str else _text_of(c)",
+        "said(c)",
+        "one and true are the same to a checksum",
+    ),
+    (
+        "h1811",
+        "preprocessing/_cells.py",
+        "if kinds and kinds <= {float, int}:",
+        "if kinds and kinds <= {float}:",
+        "whole numbers that are held as objects are read one by one",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

@@ -10,6 +10,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from fairpriv_sklearn._cli import columns
+from fairpriv_sklearn._door import _stream
 from fairpriv_sklearn._door._stream import fingerprint
 from fairpriv_sklearn.preprocessing import (
     Codebook,
@@ -143,18 +144,42 @@ def test_numbers_that_are_held_as_objects_are_read_in_one_go(monkeypatch):
     """One by one, as the command line holds them, took twenty times as long."""
     pd = pytest.importorskip("pandas")
     numbers = [1.0, -0.0, np.nan, np.inf, -np.inf, 1.0, 5e-324]
-    objects = np.array([*numbers, None], dtype=object)
+    whole = [2, 10**17 + 1, -(2**53) - 1, 10**30, 0]  # what pandas holds beside text
+    objects = np.array([*numbers, None, *whole], dtype=object)
     one_by_one = [_cells._read(cell) for cell in objects]
     monkeypatch.delattr(_cells, "_read")
-    columns = [objects, pd.Series(objects, dtype=object), pd.Series(numbers + [None])]
+    held = [*numbers, None]
+    columns = [objects, pd.Series(objects, dtype=object), pd.Series(held)]
     for column in (*columns, columns[2].astype("category")):
         cells = _cells_of(column)
-        assert_array_equal(cells.kinds, [kind for kind, _, _ in one_by_one])
-        assert_array_equal(cells.values, [value for _, value, _ in one_by_one])
+        alike = one_by_one[: len(column)]
+        assert_array_equal(cells.kinds, [kind for kind, _, _ in alike])
+        assert_array_equal(cells.values, [value for _, value, _ in alike])
         assert not np.signbit(cells.values[1])
         keys, places = cells.keys()
-        expected = [_cells._key(*cell) for cell in one_by_one]
+        expected = [_cells._key(*cell) for cell in alike]
         assert [keys[place] for place in places] == expected
+
+
+def test_numbers_beside_one_that_no_float_holds_are_read_one_by_one():
+    objects = np.array([10**400, None, 2, -(10**400)], dtype=object)
+    cells = _cells_of(objects)
+    assert_array_equal(cells.values, [np.inf, np.nan, 2.0, -np.inf])
+
+
+def test_a_checksum_asks_for_the_words_of_a_text_once(monkeypatch):
+    """For each cell, in each pass, it took a third of a fit in batches."""
+    asked = []
+    monkeypatch.setattr(
+        _stream, "repr", lambda cell: asked.append(cell) or repr(cell), raising=False
+    )
+    one = [*["a", "b", None] * 100, 1, True, 1.0, "1", -0.0, 0.0]
+    first = fingerprint({"x": np.array(one, dtype=object)})
+    assert asked.count("a") == asked.count("b") == 1
+    for cell in range(len(one)):
+        other = one.copy()
+        other[cell] = "1" if one[cell] != "1" else 1
+        assert fingerprint({"x": np.array(other, dtype=object)}) != first
 
 
 @pytest.mark.parametrize("dtype", ["str", "string", "category"])

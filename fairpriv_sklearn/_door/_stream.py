@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from inspect import signature
 from types import SimpleNamespace
 
@@ -650,8 +649,11 @@ def _bytes_of(array):
     if isinstance(array, np.ndarray) and array.dtype.kind != "O":
         return np.ascontiguousarray(array).view(np.uint8)
     cells = array if isinstance(array, list) else array.ravel().tolist()
-    texts: dict = {}
-    codes = [texts.setdefault(_text_of(cell), len(texts)) for cell in cells]
+    said, texts = cache(repr), {}  # numbers are equal that say it otherwise
+    codes = [
+        texts.setdefault(said(c) if type(c) is str else _text_of(c), len(texts))
+        for c in cells
+    ]
     return _coded_texts(codes, texts)
 
 
@@ -663,10 +665,11 @@ def _coded_texts(codes, texts) -> bytes:
 
 
 def _text_of(cell) -> str:
-    if type(cell).__repr__ is not object.__repr__:
-        with suppress(Exception):  # pandas has years that it cannot write
-            return repr(cell)
-    return str(type(cell))
+    kind = type(cell)
+    try:
+        return str(kind) if kind.__repr__ is object.__repr__ else repr(cell)
+    except Exception:  # pandas has years that it cannot write
+        return str(kind)
 
 
 def _slice(columns: dict, rows) -> dict:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -409,9 +410,10 @@ def _as_numbers(column) -> NDArray[np.float64] | None:
 
 
 def _cells_of_objects(objects) -> Cells:
-    filled = [cell for cell in objects if cell is not None]
-    if filled and all(type(cell) is float for cell in filled):
-        return _cells_of_numbers(np.array(objects, dtype=np.float64))  # in one go
+    kinds = {*map(type, objects)} - {type(None)}
+    if kinds and kinds <= {float, int}:
+        with suppress(OverflowError):  # each on its own is then infinite
+            return _cells_of_numbers(np.array(objects, dtype=np.float64))  # in one go
     read_text = cache(_read_text)
     with hushed():
         cells = [read_text(c) if type(c) is str else _read(c) for c in objects]
