@@ -5308,6 +5308,13 @@ MUTANTS = [
         "if kinds and kinds <= {float}:",
         "whole numbers that are held as objects are read one by one",
     ),
+    (
+        "h1812",
+        "_cli/study.py",
+        "NEVER_WRONG = 0.01",
+        "NEVER_WRONG = 0.5",
+        "a plain model that is right in nine of ten cases is called hardly ever wrong",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

@@ -1998,6 +1998,25 @@ def test_a_model_with_one_class_is_called_so(tmp_path, capsys, monkeypatch):
     assert drawn[0].axes[0].get_xlim() == (0.0, 1.0)
 
 
+@pytest.mark.parametrize("target", ["salary", "hired"])
+def test_a_column_that_says_the_target_is_told_of(people, tmp_path, capsys, target):
+    """An error of nearly nothing was printed without a word, as if it were good."""
+    lines = Path(people()).read_text().splitlines()
+    copied = lines[0].split(",").index(target)
+    for share, told in ((1.0, True), (0.9, False)):
+        path = tmp_path / "copied.csv"
+        rows = [
+            f"{line},{line.split(',')[copied] if i < share * 3000 else ''}"
+            for i, line in enumerate(lines[1:])
+        ]
+        path.write_text("\n".join([f"{lines[0]},copy", *rows]) + "\n")
+        drop = {"salary": "hired", "hired": "salary"}[target]
+        base = [str(path), "--target", target, "--sensitive", "sex", "--drop", drop]
+        assert run(tmp_path, *base, "--force") == 0
+        said = " ".join(capsys.readouterr().out.split())
+        assert (f"a column may say what {target} is" in said) is told
+
+
 def test_panels_of_a_picture_leave_room_for_each_other(tmp_path, monkeypatch):
     """A question as the name of a column, and answers as classes."""
     from fairpriv_sklearn._cli import report as page

@@ -42,6 +42,7 @@ TEST_SHARE = 0.25
 FEW_TRAIN = 50  # what is learnt of smaller groups is mostly noise
 FEW_TEST = 10  # rates of fewer test rows tell nothing
 ROUGH_TEST = 100  # a share of fewer rows has a standard error of .05 and more
+NEVER_WRONG = 0.01  # of the constant's error: what people do is not told so well
 N_RESAMPLES, N_SHUFFLES = 50, 20  # standard errors within 10 %: seconds for many rows
 
 
@@ -512,6 +513,12 @@ def after_fitting(study: Study) -> list[str]:
             f"against {_error(private)}), as it is linear in the numbers as they are; "
             "the private one tells ranges of them apart. That privacy costs nothing "
             "does not follow."
+        )
+    if plain.error < NEVER_WRONG * study.constant.error:
+        said.append(
+            f"The plain model is hardly ever wrong ({name} {_error(plain)} against "
+            f"{_error(study.constant)} of a constant): a column may say what "
+            f"{study.table.target} is; --drop leaves it out."
         )
     for result in study.results:
         if result.n_predicted == 1:
