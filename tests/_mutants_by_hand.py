@@ -5315,6 +5315,20 @@ MUTANTS = [
         "NEVER_WRONG = 0.5",
         "a plain model that is right in nine of ten cases is called hardly ever wrong",
     ),
+    (
+        "h1813",
+        "model_selection/_candidates.py",
+        "what = repr(params | {place: given[place] for place in named})",
+        "what = repr(params)",
+        "candidates that become one model are not told of",
+    ),
+    (
+        "h1814",
+        "model_selection/_candidates.py",
+        "asked.setdefault(what, set()).add(repr(params))",
+        "asked.setdefault(repr(given[named[0]]), set()).add(repr(params))",
+        "candidates of one epsilon that differ otherwise are called the same model",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

@@ -323,6 +323,36 @@ def test_fits_with_much_noise_are_paid_for(monkeypatch):
     assert search.plan_.fit.n_draws > 10
 
 
+def test_candidates_that_the_search_makes_alike_are_told_of():
+    """Three epsilons above the share were one model, at the price of three."""
+    X, y, group = fair_table(300)
+    alike = "the same model, as the search lowers it"
+    for grid, told in (
+        ({"epsilon": [2.0, 4.0, 8.0]}, True),
+        ({"epsilon": [0.01, 8.0, 9.0], "C": [1.0]}, True),
+        ({"epsilon": [0.01, 8.0]}, False),
+        ({"epsilon": [4.0], "C": [1.0, 2.0]}, False),
+        ([{"epsilon": [4.0], "C": [1.0]}, {"epsilon": [8.0], "C": [2.0]}], False),
+    ):
+        ledger = PrivacyLedger(epsilon=1.0, delta=1e-5)
+        search = DPGridSearchCV(logistic(), grid, epsilon=1.0, ledger=ledger)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            search.fit(X, y, sensitive_features=group)
+        assert [str(w.message) for w in caught if alike in str(w.message)] == [
+            str(w.message) for w in caught[:told]
+        ]
+        if told:  # and before anything is spent
+            ledger = PrivacyLedger(epsilon=1.0, delta=1e-5)
+            with pytest.raises(UserWarning, match=alike):
+                search.set_params(ledger=ledger).fit(X, y, sensitive_features=group)
+            assert ledger.total().epsilon == 0.0
+    inside = make_pipeline(logistic(fairness_weight=0.0))
+    grid = {"dpwassersteinlogisticregression__epsilon": [4.0, 8.0]}
+    with pytest.warns(UserWarning, match=alike):
+        DPGridSearchCV(inside, grid, epsilon=1.0).fit(X, y)
+
+
 def test_unequal_prices_are_refused():
     X, y, group = fair_table(300)
     other = DPGridSearchCV(

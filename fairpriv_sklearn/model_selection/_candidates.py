@@ -407,6 +407,28 @@ def refuse_shares(
                 refuse_cells(chosen, X)
 
 
+def warn_of_lowered(estimator, grid: list[dict], share: FitShare, public) -> None:
+    """Warn of candidates that differ in an epsilon alone, and once it is paid not.
+
+    All that is looked at is public.
+    """
+    asked: dict[str, set] = {}
+    for params in grid:
+        named = [place for place in params if place.rpartition("__")[2] == "epsilon"]
+        if named:
+            chosen = candidate(estimator, params, share, noise_source(0), public)
+            given = chosen.get_params()
+            what = repr(params | {place: given[place] for place in named})
+            asked.setdefault(what, set()).add(repr(params))
+    if any(len(ways) > 1 for ways in asked.values()):
+        warn_caller(
+            "Candidates that differ only in an epsilon above what one fit may cost are "
+            "the same model, as the search lowers it; each of them costs as much as "
+            "another candidate. Search over other parameters, or smaller epsilons.",
+            UserWarning,
+        )
+
+
 def refuse_unpaid(chosen, ledger) -> None:
     """Refuse a candidate with a ledger where nobody pays: its fits are not booked."""
     steps = budget_owners(chosen).values()

@@ -228,6 +228,7 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         facts, said = candidates.check_candidates(*asked)
         plan = self._plan(len(grid), kind, DRAWS_PER_FIT, task.statistic.size)
         self._refuse_shares(grid, plan, task.public, task.X)
+        candidates.warn_of_lowered(self.estimator, grid, plan.fit, task.public)
         wall = self._open_wall(task, noise)
         holdout = wall.random_split(task.n_rows, self.holdout_size)
         train, test = np.flatnonzero(~holdout), np.flatnonzero(holdout)
@@ -553,6 +554,8 @@ class DPGridSearchCV(_PrivateSearch):
     -----
     PrivacyLeakWarning
         If a public fact is taken from the data.
+    UserWarning
+        If candidates differ only in an epsilon above what one fit may cost.
 
     See Also
     --------
@@ -724,6 +727,8 @@ class DPRandomizedSearchCV(_PrivateSearch):
     -----
     PrivacyLeakWarning
         If a public fact is taken from the data.
+    UserWarning
+        If candidates differ only in an epsilon above what one fit may cost.
 
     See Also
     --------
