@@ -939,6 +939,10 @@ def test_a_display_shows_the_claim_and_the_worst():
     display = audit.AuditDisplay(bounds={"a": 2.0, "b": 3.0}, claimed=np.inf).plot()
     assert [bar.get_width() for bar in display.ax_.patches] == [2.0, 3.0]
     assert display.ax_.get_xlim()[1] > 3.0
+    # A bar that ends at the edge says its number: 3.228 looked like 1.5.
+    bounds = {"a": 0.5, "b": 1.2, "c": 3.228, "d": np.inf}
+    display = audit.AuditDisplay(bounds=bounds, claimed=1.0).plot()
+    assert [text.get_text() for text in display.ax_.texts[:-1]] == ["3.228 "]
     plt.close("all")
 
 

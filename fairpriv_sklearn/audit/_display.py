@@ -5,6 +5,7 @@ from typing import Self
 
 from .._shared.arguments import checked, having, listed, real
 from .._shared.figures import footnote, new_axes, printable
+from .._shared.rounded import round_down
 
 _SHOWN = 12
 
@@ -92,6 +93,9 @@ class AuditDisplay:
             refuted = name in self.violated or bound > self.claimed * (1 + 1e-6)
             color = "#D55E00" if refuted else "#0072B2"
             self.ax_.barh(i, min(bound, right), color=color, height=0.7)
+            if right < bound < math.inf:  # the edge is not where it ends
+                said, end = f"{round_down(bound)} ", {"ha": "right", "va": "center"}
+                self.ax_.text(right, i, said, color="white", **end)
         names = [printable(name, 40) for name, _ in shown]
         self.ax_.set_yticks(range(len(shown)), names)
         if math.isfinite(self.claimed):
