@@ -1099,3 +1099,23 @@ def test_arguments_that_change_after_a_fit_change_no_answer(output, apart):
     for change in changes:
         changed = copy(model).set_params(**change)
         assert_array_equal(changed.transform(X), told, err_msg=str(change))
+
+
+@pytest.mark.parametrize("refinement", [2, 3, 10])
+@pytest.mark.parametrize("output", ["mean", "continuous"])
+def test_bins_hold_the_same_however_many_values_lie_in_them(refinement, output):
+    """An even number has a value at either end, and a fit stopped when it had paid."""
+    rng = np.random.default_rng(0)
+    groups = rng.integers(0, 2, 300)
+    X = np.clip(rng.normal(0.1 * groups, 0.3), -1, 1)[:, None]
+    known = {"bounds": (-1, 1), "groups": [0, 1], "n_bins": 9, "random_state": 0}
+    fitted = [
+        DPBarycenterTransformer(output=output, output_refinement=k, **known).fit(
+            X, sensitive_features=groups
+        )
+        for k in (1, refinement)
+    ]
+    one, other = (repair.within_bin_error_ for repair in fitted)
+    assert 0.1 < one[0] == pytest.approx(other[0], rel=1e-12)
+    moved = [repair.transform(X, sensitive_features=groups) for repair in fitted]
+    assert np.abs(moved[0] - moved[1]).max() < 2 / 9

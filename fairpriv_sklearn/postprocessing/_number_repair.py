@@ -497,10 +497,9 @@ class NumberRepair(Repair):
             if output == "randomized" or transport.tolerance >= 1:
                 errors.append(0.0)
                 continue
-            masses = transport.source_pmf.reshape(
-                len(transport.weights), self.n_bins_, -1
-            )
-            largest = np.sort(masses.sum(axis=2).max(axis=1))
+            firsts = transport.grid.size // self.n_bins_ * np.arange(self.n_bins_)
+            masses = np.add.reduceat(transport.source_pmf, firsts, axis=1)
+            largest = np.sort(masses.max(axis=1))
             errors.append(float(largest[-2:].sum()))
         return np.array(errors)
 
