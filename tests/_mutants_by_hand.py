@@ -5329,6 +5329,13 @@ MUTANTS = [
         "asked.setdefault(repr(given[named[0]]), set()).add(repr(params))",
         "candidates of one epsilon that differ otherwise are called the same model",
     ),
+    (
+        "h1750",
+        "linear_model/_output_perturbation.py",
+        '"C": [None, Interval(Real, 1e-100, 1e50, closed="both")],',
+        '"C": [None, Interval(Real, 1e-100, 1e80, closed="both")],',
+        "output perturbation: a sensitivity that no number holds costs the budget",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

@@ -685,6 +685,20 @@ def test_a_penalty_that_numbers_cannot_hold_costs_nothing(C):
     assert ledger.spends() == []
 
 
+@pytest.mark.parametrize("neighboring", ["replace_one", "add_remove"])
+def test_the_sensitivity_of_the_largest_C_is_a_number(neighboring):
+    """Beyond it the mechanism refused the noise when the plan had been paid."""
+    X, y, _ = table(n=120)
+    known = {"bounds": None, "data_norm": 1e50, "neighboring": neighboring}
+    ledger = PrivacyLedger(1.0, 1e-5)
+    with pytest.raises(ValueError, match="'C'"):
+        parameter_noise(C=1e80, ledger=ledger, **known).fit(X, y)
+    assert ledger.spends() == []
+    for epsilon in (1e-3, 1e3):
+        model = parameter_noise(C=1e50, epsilon=epsilon, **known).fit(X, y)
+        assert np.isfinite(model.predict_proba(X)).all()
+
+
 @pytest.mark.parametrize("solver", ["gradients", "moments"])
 @pytest.mark.parametrize("neighboring", ["replace_one", "add_remove"])
 def test_the_largest_ridge_ends_in_numbers(neighboring, solver):

@@ -84,6 +84,7 @@ class DPOutputPerturbationLogisticRegression(
         Inverse strength of the penalty, as in scikit-learn, on the scaled features.
         The noise grows with C. None balances the two by a rule of public numbers, at
         most 1; under "add_remove" the sum of the noisy counts takes the place of n.
+        Range: [1e-100, 1e50].
     fit_intercept : bool, default=True
         Whether to add an intercept. Without one the score is zero at the centre of
         `bounds`, and slopes are kept whatever their noise.
@@ -191,7 +192,7 @@ class DPOutputPerturbationLogisticRegression(
         **DELTA_CONSTRAINT,
         **BOUNDED_CONSTRAINTS,
         **MIN_RECORDS,
-        "C": [None, Interval(Real, 1e-100, 1e100, closed="both")],
+        "C": [None, Interval(Real, 1e-100, 1e50, closed="both")],
         "classes": [None, "array-like"],
     }
 
