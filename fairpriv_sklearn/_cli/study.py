@@ -6,7 +6,7 @@ import math
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -344,62 +344,80 @@ def _encoders_guarantee(learnt: Learnt) -> PrivacyGuarantee:
 # --------------------------------------------------------------------------- sentences
 def before_spending(table: Table, train, args, task, shares) -> list[str]:
     """What can be said before any budget is spent."""
-    from ..model_selection import expected_error
+    names = table.groups or sorted(set(table.labels[train].tolist()))
+    sizes = {str(g): int(np.sum(table.labels[train] == g)) for g in names}
+    large = {group: size for group, size in sizes.items() if size >= FEW_TRAIN}
+    enough = large if len(large) > 1 else sizes
+    _, models = task(table, replace(UNKNOWN, groups=list(enough)), args)
+    model = models["private and fair"]
+    model.set_params(**shares["private and fair"])
+    return [
+        *_of_the_budget(args, len(table.y)),
+        *_of_the_columns(table),
+        *_of_small_groups(sizes),
+        *_of_few_to_learn_from(model, len(train), args.blind),
+        *_of_made_up_people(model, list(enough.values())),
+    ]
 
-    said = []
-    n = len(table.y)
+
+def _of_the_budget(args, n: int) -> Iterator[str]:
     if args.delta >= 1 / n:
-        said.append(
+        yield (
             f"delta = {args.delta:g} is not below 1 / n = {1 / n:.1g}: a mechanism "
             "that publishes a random person in full would be allowed; choose a smaller "
             "--delta."
         )
     if args.epsilon > 10:
-        said.append(
+        yield (
             f"epsilon = {args.epsilon:g} promises little: one person's record may make "
             f"an outcome exp({args.epsilon:g}) times as likely; below 3 is usual."
         )
-    said += persons_note(table.features)
+
+
+def _of_the_columns(table: Table) -> Iterator[str]:
+    yield from persons_note(table.features)
     numbers = {
         n: p.values for n, p in table.features.items() if p.column.kind == "number"
     }
     if table.task == "regression":
         numbers[table.target] = table.y
-    said += codes_note(numbers)
-    said += _spellings_note("Groups", table.labels)
+    yield from codes_note(numbers)
+    yield from _spellings_note("Groups", table.labels)
     if table.task == "classification":
-        said += _spellings_note("Classes", table.y)
-    names = table.groups or sorted(set(table.labels[train].tolist()))
-    sizes = {str(g): int(np.sum(table.labels[train] == g)) for g in names}
+        yield from _spellings_note("Classes", table.y)
+
+
+def _of_small_groups(sizes: dict[str, int]) -> Iterator[str]:
     small = [f"{group} ({size})" for group, size in sizes.items() if size < FEW_TRAIN]
     if small:
-        said.append(
+        yield (
             f"Groups with few training rows: {', '.join(small)}; what is said of them "
             "is mostly noise."
         )
-    large = {group: size for group, size in sizes.items() if size >= FEW_TRAIN}
-    sizes = large if len(large) > 1 else sizes
-    _, models = task(table, replace(UNKNOWN, groups=list(sizes)), args)
-    model = models["private and fair"]
-    model.set_params(**shares["private and fair"])
-    few = _too_few_to_learn(model, len(train))
+
+
+def _of_few_to_learn_from(model, n_rows: int, blind: bool) -> Iterator[str]:
+    few = _too_few_to_learn(model, n_rows)
     if few:
-        without = " (without --blind it is more)" if args.blind else ""
-        part = f"about {few:,} of the " if few < len(train) else "the "
-        said.append(
+        without = " (without --blind it is more)" if blind else ""
+        part = f"about {few:,} of the " if few < n_rows else "the "
+        yield (
             f"The private and fair model learns from {part}"
-            f"{len(train):,} training rows{without}: so few for its epsilon that it "
+            f"{n_rows:,} training rows{without}: so few for its epsilon that it "
             "will answer the same, or nearly, for everybody; more rows or a larger "
             "--epsilon help."
         )
+
+
+def _of_made_up_people(model, group_sizes: list[int]) -> Iterator[str]:
+    from ..model_selection import expected_error
+
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            expected = expected_error(
-                model, group_sizes=list(sizes.values()), n_repeats=3
-            )
+            expected = expected_error(model, group_sizes=group_sizes, n_repeats=3)
     except (ValueError, TypeError, ArithmeticError):
-        return said  # nothing to rehearse: an empty group, another kind of model
+        return  # nothing to rehearse: an empty group, another kind of model
     left, by_chance = expected.violation, expected.violation_without_noise
     if left > 0.1:
         by_noise = by_chance < 0.9 * left
@@ -409,12 +427,11 @@ def before_spending(table: Table, train, args, task, shares) -> list[str]:
             else "remains, with noise or without"
         )
         help_ = "fewer groups or a larger --epsilon" if by_noise else "or fewer groups"
-        said.append(
+        yield (
             f"The groups are small{' for this budget' * by_noise}: on made-up people "
             f"of the same numbers a gap of about {left:.2f} {why}; more rows"
             f"{',' * by_noise} {help_} help."
         )
-    return said
 
 
 def _spellings_note(what: str, labels) -> list[str]:
@@ -461,25 +478,32 @@ def _error(result: Result) -> str:
 
 def after_fitting(study: Study) -> list[str]:
     """Plain sentences about results that are not what was hoped for."""
-    plain, private, fair = study.results
-    notes = study.model.repair_notes_
-    if OTHER_GROUP in study.group_sizes:
-        said = list(map(in_words, notes))
-    else:  # it has nobody, as it should be
-        said = [
-            note.replace(f", {OTHER_GROUP!r}]", "]")
-            for note in notes
-            if str([OTHER_GROUP]) not in note
-        ]
-    stood_back = any("stood back" in note for note in notes)
-    name = study.measures.error_name
+    parts = _of_the_repair, _of_the_gaps, _of_the_errors, _of_a_constant, _of_few_rows
+    return [sentence for part in parts for sentence in part(study)]
+
+
+def _of_the_repair(study: Study) -> Iterator[str]:
+    for note in study.model.repair_notes_:
+        if OTHER_GROUP in study.group_sizes:
+            yield in_words(note)
+        elif str([OTHER_GROUP]) not in note:  # it has nobody, as it should be
+            yield note.replace(f", {OTHER_GROUP!r}]", "]")
     if study.share_clipped >= 0.001:
-        said.append(
+        yield (
             f"{study.share_clipped:.1%} of the values of {study.table.target} lie "
             "outside the bounds and count as the nearer one."
         )
+
+
+def _stood_back(study: Study) -> bool:
+    return any("stood back" in note for note in study.model.repair_notes_)
+
+
+def _of_the_gaps(study: Study) -> Iterator[str]:
+    _, private, fair = study.results
+    stood_back = _stood_back(study)
     if private.gap > 0 and not (private.gap_is_seen or fair.gap_is_seen):
-        said.append(
+        yield (
             f"The gaps of the private ({number(private.gap)}) and the fair model "
             f"({number(fair.gap)}) are within two standard errors of what chance makes "
             f"on these test rows ({number(private.gap_by_chance)}): they do not show "
@@ -493,49 +517,60 @@ def after_fitting(study: Study) -> list[str]:
         else:
             why = "noise and sampling are larger than what there was to repair."
         verb = "hardly treats" if fair.gap < private.gap else "does not treat"
-        said.append(
+        yield (
             f"The fair model {verb} the groups more alike than the private one (gap "
             f"{number(fair.gap)} against {number(private.gap)}): {why}"
         )
+
+
+def _of_the_errors(study: Study) -> Iterator[str]:
+    name = study.measures.error_name
+    plain, private, fair = map(_error, study.results)
     if study.errs_more(2, 1):
         why = (
             "The fair model learnt from less and is less accurate for it"
-            if stood_back
+            if _stood_back(study)
             else "Fairness costs accuracy here"
         )
-        said.append(
-            f"{why}: {name} {_error(fair)} of the fair model against {_error(private)} "
-            "of the private one."
+        yield (
+            f"{why}: {name} {fair} of the fair model against {private} of the private "
+            "one."
         )
     if study.errs_more(0, 1):
-        said.append(
-            f"The plain model errs more than the private one ({name} {_error(plain)} "
-            f"against {_error(private)}), as it is linear in the numbers as they are; "
-            "the private one tells ranges of them apart. That privacy costs nothing "
-            "does not follow."
+        yield (
+            f"The plain model errs more than the private one ({name} {plain} against "
+            f"{private}), as it is linear in the numbers as they are; the private one "
+            "tells ranges of them apart. That privacy costs nothing does not follow."
         )
-    if plain.error < NEVER_WRONG * study.constant.error:
-        said.append(
-            f"The plain model is hardly ever wrong ({name} {_error(plain)} against "
+    if study.results[0].error < NEVER_WRONG * study.constant.error:
+        yield (
+            f"The plain model is hardly ever wrong ({name} {plain} against "
             f"{_error(study.constant)} of a constant): a column may say what "
             f"{study.table.target} is; --drop leaves it out."
         )
+
+
+def _of_a_constant(study: Study) -> Iterator[str]:
     for result in study.results:
         if result.n_predicted == 1:
             what = "class" if study.table.task == "classification" else "value"
-            said.append(
+            yield (
                 f"The {result.name} model predicts one {what} for everybody; its gap "
                 "of 0 is no sign of fairness."
             )
         elif result.error >= study.constant.error:
-            said.append(
+            yield (
                 f"The {result.name} model is no better than a constant prediction "
-                f"({name} {_error(result)} against {_error(study.constant)})."
+                f"({study.measures.error_name} {_error(result)} against "
+                f"{_error(study.constant)})."
             )
+
+
+def _of_few_rows(study: Study) -> Iterator[str]:
     counted = told_apart(study.test_labels)
     few = [printable(g) for g in study.group_sizes if g not in counted]
     if few:
-        said.append(
+        yield (
             f"The gaps do not speak of {', '.join(few)}: fewer than {FEW_TEST} test "
             "rows."
         )
@@ -544,9 +579,8 @@ def after_fitting(study: Study) -> list[str]:
         least = min(rough.values())
         is_gap = any(result.gap > 0 for result in study.results)
         gap = ", and the largest gap is mostly theirs" * is_gap
-        said.append(
+        yield (
             f"Few test rows: {', '.join(f'{printable(g)} ({rough[g]})' for g in rough)}"
             f"; a share of {least} has a standard error of up to "
             f"{0.5 / math.sqrt(least):.2f}{gap}."
         )
-    return said

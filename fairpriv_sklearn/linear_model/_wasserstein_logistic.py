@@ -535,33 +535,38 @@ class DPWassersteinLogisticRegression(
             ranges = range_counts(self._scaling, n_assumed * mu)
         plan = self._plan(geometry, n_assumed, strata, ranges)
         wall = self._open(plan.lines, noise, plan.n_steps)
-
-        directions = None
-        if geometry.n_outputs > 1 and self.n_projections is not None:
-            shape = (geometry.n_outputs, self.n_projections)
-            public = noise.public()
-            normals = wall.public(lambda: public.standard_normal(shape))
-            directions = projection_directions(normals)
+        directions = self._directions(wall, geometry.n_outputs)
         known = {"n_counts": plan.n_counts, "min_group_size": self.min_group_size}
         sizes = public_sizes(wall, rows, self._shape, **known)
         told = wall, rows, self._scaling, ranges, sizes.n_records
         rows, self._scaling = learn_ranges(*told)
-        constant = None
+        constant, is_known, covariance = None, False, None
         if plan.has_constant:
             constant, is_known = self._constant(wall, rows, plan, sizes.n_records)
-            if is_known:
-                weights = np.zeros((geometry.n_columns, geometry.n_outputs))
-                weights[-1] = constant.intercept / geometry.constant
-                self._publish_fit(weights, plan.n_steps, "bounded slope", wall)
-                return
-        alpha = self.fairness_weight
-        query = self._gradient_query(geometry, sizes, strata, directions)
-        # Many strata leave open where the penalty bends: everywhere, then.
-        factor = max(1 - alpha, 1e-3) * LOSS_CURVATURE
-        if alpha > 0 and not query.n_strata:
-            factor += alpha * PENALTY_CURVATURE
-        factor /= self.learning_rate or 1.0
-        curvature = noisy_curvature(wall, rows, geometry, sizes.n_records, plan, factor)
+        if is_known:
+            weights = np.zeros((geometry.n_columns, geometry.n_outputs))
+            weights[-1] = constant.intercept / geometry.constant
+        else:
+            query = self._gradient_query(geometry, sizes, strata, directions)
+            told = wall, rows, plan, geometry, query, sizes.n_records, constant
+            weights, covariance = self._descend(*told, strata)
+        self._publish_fit(weights, plan.n_steps, "bounded slope", wall, covariance)
+
+    def _directions(self, wall, n_outputs: int):
+        """Public directions on which several outputs are compared, if on any."""
+        if n_outputs == 1 or self.n_projections is None:
+            return None
+        shape, public = (n_outputs, self.n_projections), wall.noise.public()
+        return projection_directions(wall.public(lambda: public.standard_normal(shape)))
+
+    def _descend(
+        self, wall, rows: Rows, plan, geometry: Geometry, query, n_records, constant,
+        strata,
+    ):  # fmt: skip
+        """Weights by noisy gradients, and the covariance of their errors, if known."""
+        alpha, has_batches = self.fairness_weight, strata is not None
+        factor = self._bend(query)
+        curvature = noisy_curvature(wall, rows, geometry, n_records, plan, factor)
         noise_of_one, pulls = wall.scale(query), None
         if alpha > 0:
             noise_of_one *= query.relative_noise(alpha)
@@ -570,7 +575,7 @@ class DPWassersteinLogisticRegression(
         progress = Progress(self, plan.n_steps)
 
         def noisy_gradient(weights):
-            batch = rows if strata is None else strata.draw(wall, rows)
+            batch = strata.draw(wall, rows) if has_batches else rows
             released = wall.release(query, batch, weights)
             progress.step()
             if pulls is None:
@@ -579,25 +584,16 @@ class DPWassersteinLogisticRegression(
             pulls.add(alpha * of_penalty, slopes, weights)
             return (1 - alpha) * of_loss
 
-        # As strong beside this loss as it is beside the logistic one, and in ranges of
-        # any width: in those that more budget makes wider it would weigh more.
-        size = LOSS_CURVATURE / LOGISTIC_CURVATURE * curvature.fill(geometry.data_norm)
-        size = alpha + (1 - alpha) * size
-        ridge = min(1e50, size / (self.C * sizes.n_records))
-        ridge = np.full(geometry.n_columns, ridge)
-        if self.fit_intercept:
-            ridge[-1] = 0.0
-        # The sampling error of the penalty, and of weighted classes, is not worked out.
-        is_plain = alpha == 0 and strata is None and self.class_weight is None
-
         def at_scores(means, variances):
             squares, slopes = at_normal(means, variances)
-            return squares / sizes.n_records, slopes, *flattening(means, variances)
+            return squares / n_records, slopes, *flattening(means, variances)
 
+        # The sampling error of the penalty, and of weighted classes, is not worked out.
+        is_plain = alpha == 0 and not has_batches and self.class_weight is None
         level = np.zeros(geometry.n_outputs)
         worth = entropies(level if constant is None else constant.intercept)
         search = None
-        if strata is None:
+        if not has_batches:
             search = LineSearch(
                 line_search_oracle(wall, rows, query),
                 worth=worth,
@@ -605,11 +601,11 @@ class DPWassersteinLogisticRegression(
                 spread=1.0,
                 lengthens=alpha == 0,
             )
-        weights, covariance = preconditioned_descent(
+        found = preconditioned_descent(
             noisy_gradient,
             curvature,
             n_outputs=geometry.n_outputs,
-            ridge=ridge,
+            ridge=self._ridge(curvature.fill(geometry.data_norm), geometry, n_records),
             noise=noise_of_one,
             max_iter=plan.n_steps,
             average=self.average,
@@ -618,10 +614,33 @@ class DPWassersteinLogisticRegression(
             at_scores=at_scores if is_plain else None,
             pulls=pulls,
             search=search,
-            worth=worth if alpha == 0 and strata is None else None,
+            worth=worth if alpha == 0 and not has_batches else None,
         )
         progress.close()
-        self._publish_fit(weights, plan.n_steps, "bounded slope", wall, covariance)
+        return found
+
+    def _bend(self, query) -> float:
+        """How much the objective is taken to bend, per second moment of the rows."""
+        alpha = self.fairness_weight
+        factor = max(1 - alpha, 1e-3) * LOSS_CURVATURE
+        # Many strata leave open where the penalty bends: everywhere, then.
+        if alpha > 0 and not query.n_strata:
+            factor += alpha * PENALTY_CURVATURE
+        return factor / (self.learning_rate or 1.0)
+
+    def _ridge(self, fill: float, geometry: Geometry, n_records: float) -> np.ndarray:
+        """Penalty of each weight: as strong as beside the logistic loss.
+
+        And in ranges of any width: in those that more budget makes wider it would weigh
+        more. `fill` is the part of the squared norm that rows are told to have.
+        """
+        alpha, size = self.fairness_weight, LOSS_CURVATURE / LOGISTIC_CURVATURE * fill
+        size = alpha + (1 - alpha) * size
+        ridge = min(1e50, size / (self.C * n_records))
+        ridge = np.full(geometry.n_columns, ridge)
+        if self.fit_intercept:
+            ridge[-1] = 0.0
+        return ridge
 
     def _geometry(self, n_assumed: float) -> Geometry:
         """Shape of the rows; sets the size of the intercept's column."""

@@ -318,8 +318,7 @@ class FairNetworkMixin(NoisyGradientsMixin):
         for one in counts:
             if one.name == RangeCounts.name and not of_inputs:
                 rows, scaling = self._learn_columns(wall, rows, one, n_records)
-                continue
-            if of_inputs:
+            elif of_inputs:
                 told = one, wall.release(one, rows), n_records, wall.scale(one)
                 learnt = LearntRange.of_inputs(*told)
                 rows = rows.remade("x", learnt.narrow)
@@ -327,17 +326,8 @@ class FairNetworkMixin(NoisyGradientsMixin):
                 learnt = LearntRange.of(counted_parts(wall, rows, one, n_records))
                 targets = learnt.clipped(whole)
                 head = replace(head, spread=learnt.spread)
-            constant = replace(constant, targets=targets)
-        sums, scale = wall.release(constant, rows), wall.scale(constant)
-        is_known = n_steps == 0
-        if constant.are_counts:
-            names = NetworkGradient.name, AlongOutputs.name
-            lines = [one for one in wall.plan if one.name in names]
-            least = max(LEAST_SIGNAL / lines[0].parameter / n_steps**0.5, 3 * scale)
-            is_known = telling_records(sums, n_records, scale) < least
-            if is_known:
-                told = sums, scale
-                sums, scale = asked_again(wall, rows, constant, lines, told=told)
+        constant = replace(constant, targets=targets)
+        sums, scale, is_known = self._constant(wall, rows, constant, n_records, n_steps)
         n_pairs = 0 if is_known else self._n_pairs(network)
         start = head.constant(sums, n_records, scale)
         if n_pairs and self._bends(counts, n_records * mu, head.evenness(start)):
@@ -356,6 +346,24 @@ class FairNetworkMixin(NoisyGradientsMixin):
                 self._correct(wall, rows, network, learnt, *where)
             learnt.undo(network, of_inputs)
         self._publish_fit(network, scaling, n_steps or 1, wall)
+
+    def _constant(self, wall, rows, constant, n_records: float, n_steps: int):
+        """Sums that tell the constant, their noise, and whether nothing else is asked.
+
+        Counts of classes that tell too few records are asked for again, with all that
+        is left of the budget.
+        """
+        sums, scale = wall.release(constant, rows), wall.scale(constant)
+        if not constant.are_counts:
+            return sums, scale, n_steps == 0
+        names = NetworkGradient.name, AlongOutputs.name
+        lines = [one for one in wall.plan if one.name in names]
+        least = max(LEAST_SIGNAL / lines[0].parameter / n_steps**0.5, 3 * scale)
+        is_known = telling_records(sums, n_records, scale) < least
+        if is_known:
+            told = sums, scale
+            sums, scale = asked_again(wall, rows, constant, lines, told=told)
+        return sums, scale, is_known
 
     def _n_usual(self, n_rows: int) -> int:
         """Number of rows; under add/remove it is private, and a usual one taken."""
