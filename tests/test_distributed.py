@@ -50,7 +50,7 @@ from fairpriv_sklearn.postprocessing import DP2DPClassifier
 from fairpriv_sklearn.preprocessing import DPTableEncoder
 from fairpriv_sklearn.preprocessing._codebook import category_key
 from fairpriv_sklearn.preprocessing._encoded import CodedTable, NumberColumn
-from fairpriv_sklearn.privacy import PrivacyLedger, warn_leak
+from fairpriv_sklearn.privacy import BudgetExceededError, PrivacyLedger, warn_leak
 
 GRID = 2.0**20
 
@@ -1274,6 +1274,19 @@ def test_a_journal_serves_one_fit(tmp_path):
             with pytest.raises(RuntimeError, match="Another process"):
                 with resume(tmp_path / "none"):
                     pass
+
+
+def test_a_resumed_fit_is_paid_from_the_ledger_that_it_has_now(tmp_path):
+    """It was free where the fit began without one, or with one that is no more."""
+    X, y = table(300)
+    ledgers = [PrivacyLedger(10.0, 1e-4) for _ in range(2)]
+    for ledger in (None, ledgers[0], ledgers[0], ledgers[1]):
+        with pytest.raises(KeyboardInterrupt), resume(tmp_path / "journal"):
+            Fails(bounds=(-1, 1), ledger=ledger).fit(X, y)
+    assert [len(ledger.spends()) for ledger in ledgers] == [1, 1]
+    small = PrivacyLedger(1e-3, 1e-4)
+    with pytest.raises(BudgetExceededError), resume(tmp_path / "journal"):
+        Fails(bounds=(-1, 1), ledger=small).fit(X, y)
 
 
 def test_an_interrupt_before_the_fit_leaves_no_journal_open(tmp_path, monkeypatch):

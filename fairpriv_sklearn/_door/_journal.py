@@ -85,7 +85,7 @@ class Journal:
         self._prints += rows.prints(fingerprint)
 
     def reserve(self, wall, spend) -> None:
-        """Call `spend(name)` unless this journal's fit was paid for already."""
+        """Call `spend(name)`: a ledger that knows the name is not charged again."""
         if self._owner is not None:
             raise ValueError("One journal serves one fit: use one `resume` for each.")
         self._owner = wall
@@ -108,9 +108,9 @@ class Journal:
             start.get("rows", "").encode(), self._keyed(self._key()).encode()
         ):
             raise ChangedDataError
+        # After a restart as well: the ledger may be another one, or new in its memory.
+        spend(f"journal {start['name']}")
         if self._next("paid") is None:
-            # The name tells, if the driver died in between, whether the ledger knows.
-            spend(f"journal {start['name']}")
             self._write({"entry": "paid"})
 
     def value(self, kind: str, name: str, draw) -> np.ndarray:
@@ -237,7 +237,8 @@ def resume(path):
 
     Each released value is on the disk before it is used. If the process dies, the same
     lines run again take what was released from the file: nothing is drawn twice, and
-    the ledger is charged once.
+    the ledger is charged once. One that has not heard of the fit is charged as well:
+    another one, or one in the memory of a process that is no more.
 
     .. rubric:: Privacy
 
