@@ -191,7 +191,11 @@ def add_budget(parser) -> None:
 
 
 def _tolerance(text: str):
-    return text if text == "auto" else float(text)
+    try:
+        return text if text == "auto" else float(text)
+    except ValueError:
+        said = f"must be a number from 0 to 1, or auto, got {text!r}"
+        raise argparse.ArgumentTypeError(said) from None
 
 
 def add_reading(parser) -> None:

@@ -5336,6 +5336,20 @@ MUTANTS = [
         '"C": [None, Interval(Real, 1e-100, 1e80, closed="both")],',
         "output perturbation: a sensitivity that no number holds costs the budget",
     ),
+    (
+        "h1815",
+        "_cli/columns.py",
+        "outside = int(np.sum((p.values < low) | (p.values > high)))",
+        "outside = int(np.sum(p.values < low))",
+        "cells beyond a public range are not told of",
+    ),
+    (
+        "h1816",
+        "_cli/columns.py",
+        "FEW_OUTSIDE = 0.001",
+        "FEW_OUTSIDE = 0.01",
+        "one cell in a thousand outside a public range is not told of",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

@@ -23,7 +23,13 @@ from fairpriv_sklearn.__main__ import main, parse
 from fairpriv_sklearn._cli import learnt as _learnt
 from fairpriv_sklearn._cli import models as _models
 from fairpriv_sklearn._cli import study
-from fairpriv_sklearn._cli.columns import codes_note, persons_note, tells_persons_apart
+from fairpriv_sklearn._cli.columns import (
+    Parsed,
+    codes_note,
+    outside_note,
+    persons_note,
+    tells_persons_apart,
+)
 from fairpriv_sklearn._cli.models import Measures
 from fairpriv_sklearn._cli.report import _draw_rates
 from fairpriv_sklearn._cli.study import Result
@@ -644,6 +650,7 @@ def test_a_wrong_argument_gets_one_line(capsys):
         (["predict", "model.skops"], "required: DATA"),
         (["audit", "people.csv"], "not 'audit' and 'people.csv'; commands are predict"),
         (["people.csv", "--verbose"], "unrecognized arguments: --verbose"),
+        (["people.csv", "--fairness-tolerance", "5%"], "0 to 1, or auto, got '5%'"),
         (["synthesize", "people.csv", "--rows", "few"], "invalid int value: 'few'"),
     ):
         with pytest.raises(SystemExit):
@@ -1713,6 +1720,38 @@ def test_codebook_to_fill_in(staff, tmp_path, capsys):
     assert "by the codebook" in data["left_out"][0]
 
 
+def test_cells_that_a_codebook_does_not_hold_are_told_of(people, tmp_path, capsys):
+    """Ages in years and towns in small letters were one number and one category."""
+    path, model = people(), str(tmp_path / "model.skops")
+    base = [path, "--target", "salary", "--sensitive", "sex", "--drop", "hired"]
+    book, out = tmp_path / "book.json", str(tmp_path / "predictions.csv")
+    ages = "of the cells of age, outside the range of the codebook, count as the near"
+    towns = "of the cells of town, not in the list of the codebook, count as other"
+    for held, share in (
+        ({"age": [0, 1], "town": ["North", "South"]}, "100.0%"),
+        ({"age": [18, 79], "town": ["north", "south"]}, None),
+    ):
+        book.write_text(json.dumps(held))
+        arguments = [*base, "--codebook", str(book), "--save", model, "--force"]
+        assert run(tmp_path, *arguments) == 0
+        assert main(["predict", model, path, "--out", out, "--force"]) == 0
+        told = " ".join(capsys.readouterr().out.split())
+        for said in (ages, towns):
+            assert told.count(said) == told.count(f"{share} {said}") == 2 * bool(share)
+
+
+def test_a_cell_outside_a_range_is_told_of_from_one_in_a_thousand_on():
+    column = Column("number", (0, 9))
+    for n, said in (
+        (1000, ["0.1% of the cells of a, outside the range of the"]),
+        (1001, []),
+    ):
+        values = np.array([np.nan, 10.0, *np.zeros(n - 2)])
+        notes = outside_note(Parsed("a", column, values, True))
+        assert [note[: len(said[0])] for note in notes] == said
+    assert outside_note(Parsed("a", column, np.array([10.0]), False)) == []
+
+
 def test_kinds_that_a_typed_file_has_are_to_be_struck_from_a_codebook(tmp_path, capsys):
     pd = pytest.importorskip("pandas")
     path, book = tmp_path / "people.parquet", tmp_path / "book.json"
@@ -1731,7 +1770,7 @@ def test_identifiers_are_told_by_name():
         *("name", "Full name", "e-mail", "EMail", "email address", "person code"),
         *("Personal-Nr.", "rownames", "row_index", "Case No", "record_id"),
         *("customer number", "Telephone", "SSN", "user", "GUID", "last_name", "names"),
-        *("Resp. ID", "respid"),
+        *("Resp. ID", "respid", "id_nr", "ID-No", "Unnamed: 0"),
     ):
         assert tells_persons_apart(name), name
     for name in (

@@ -37,6 +37,7 @@ from ..preprocessing import (
 LARGE = 5_000_000  # bytes of a file that takes seconds to read
 MOST_CATEGORIES = 64  # of a text column that the plain model looks at
 ENOUGH = 0.9  # share of the filled cells that make a column one of numbers or of dates
+FEW_OUTSIDE = 0.001  # share of the cells that a public range or list may not hold
 _PERSON = (
     "person|people|subject|patient|participant|respondent|resp|individual|user|"
     "customer|client|member|employee|student|applicant|borrower|citizen|donor|voter"
@@ -44,7 +45,7 @@ _PERSON = (
 # Names of columns that tell one person from another, as whole words
 _IDENTIFIER = re.compile(
     rf"(the )?(({_PERSON}) ?)?(id|ids|uid|uuid|guid|ident|identifier)"
-    rf"|({_PERSON}) ?(no|nr|num|number|code|key|name|e?mail)"
+    rf"|({_PERSON}|id) ?(no|nr|num|number|code|key|name|e?mail)|unnamed 0"
     r"|(personal|personnel|staff|case|record|row|account|file) ?"
     r"(ids?|no|nr|num|number)|row ?(names?|index)"
     r"|user|username|login|patient|participant|respondent"
@@ -417,6 +418,23 @@ def _converted(cells, convert, style) -> np.ndarray:
         return math.nan if value is None else value
 
     return np.fromiter(map(read, cells), dtype=np.float64)
+
+
+def outside_note(p: Parsed) -> list[str]:
+    """What is to be said of cells that a public range or list does not hold."""
+    if p.declared and p.column.bounds is not None:
+        low, high = p.column.bounds
+        outside = int(np.sum((p.values < low) | (p.values > high)))
+        where = "outside the range of the codebook, count as the nearer end"
+    elif p.declared and p.column.categories is not None:
+        listed = {None, *map(category_key, p.column.categories)}
+        outside = sum(value not in listed for value in p.values)
+        where = "not in the list of the codebook, count as other"
+    else:
+        return []
+    if outside < FEW_OUTSIDE * len(p.values):
+        return []
+    return [f"{outside / len(p.values):.1%} of the cells of {p.name}, {where}"]
 
 
 def _n_odd(cells, values) -> int:

@@ -6,6 +6,7 @@ import importlib
 import io
 import json
 import warnings
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ import fairpriv_sklearn
 from .._wall import PrivacyGuarantee
 from ..inspection import printable
 from ..preprocessing import Codebook, Column, DPTableEncoder, InputError, Raw, some
-from .columns import Writing, parse_columns, read_named
+from .columns import Writing, outside_note, parse_columns, read_named
 from .learnt import OTHER_GROUP, encoded
 from .report import brief, card_of, of_rows
 from .study import Study
@@ -169,6 +170,7 @@ def predict_rows(content: dict, raw: Raw, writing: Writing) -> tuple[np.ndarray,
         for name, p in parsed.items()
         if p.n_odd
     ]
+    remarks += chain.from_iterable(map(outside_note, parsed.values()))
     if outside:
         remarks.append(
             f"{some(outside, 'row')} of a group that the model does not know, {treated}"

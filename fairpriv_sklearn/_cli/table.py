@@ -18,6 +18,7 @@ from .columns import (
     label_key,
     looked_up,
     named_columns,
+    outside_note,
     parse_columns,
     read_named,
 )
@@ -464,6 +465,7 @@ def _features(args, parsed, left_out, remarks) -> dict[str, Parsed]:
             continue
         if p.n_odd:
             remarks.append(_odd_note(p))
+        remarks += outside_note(p)
         if p.n_month_first:
             remarks.append(
                 f"{some(p.n_month_first, 'cell')} of {p.name} can only have the month "
