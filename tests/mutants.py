@@ -158,6 +158,7 @@ OTHERS = {
     "model_selection/_search.py": "search",
     "model_selection/_validation.py": "validation",
     "postprocessing/_barycenter_regressor.py": "scale",
+    "postprocessing/_blind.py": "blind",
     "postprocessing/_blind_numbers.py": "blind",
     "postprocessing/_certificate.py": "certificate",
     "postprocessing/_dp2dp.py": "dp2dp",

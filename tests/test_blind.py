@@ -1,5 +1,6 @@
 """Repair without the group at prediction: what it releases, promises and reaches."""
 
+import math
 import tracemalloc
 import warnings
 from functools import partial
@@ -1053,6 +1054,59 @@ def test_which_groups_decisions_leave_out():
     assert not blind.measure(table, None, **noisy).known
 
 
+def test_which_true_classes_are_compared():
+    """Those of which each group has 4 deviations of noise, by both tables, or all."""
+    rates = [(0, 0), (0, 1), (1, 0), (1, 1)]
+    table = np.zeros((2, 2, 2))
+    table[:, 0], table[:, 1] = [[90, 9], [40, 2]], [[60, 30], [9, 14]]
+    noisy = {"noise_scale": 4.0}  # 22.6 in two cells
+    assert blind.known_rates([table, table], rates, **noisy) == rates
+    fewer = table - [[0, 0], [0, 0.5]]
+    for tables in ([table, fewer], [fewer, table]):
+        assert blind.known_rates(tables, rates, **noisy) == rates[:2]
+    assert blind.known_rates([table / 4], rates, **noisy) == rates
+    assert blind.known_rates([table], None, **noisy) is None
+
+
+def test_how_sure_it_is_that_groups_differ():
+    """Of two, as a normal error says; what few rows tell hides nothing."""
+    one = blind.sure_difference(np.array([[0.3, 0.4]]), np.array([[0.0016, 0.0009]]))
+    assert one == pytest.approx(math.erf(math.sqrt(2)))
+    rates = np.array([[0.3, 0.4], [0.1, 0.9]])
+    few = np.array([[1e-4, 1e-4], [0.4, 0.4]])
+    assert blind.sure_difference(rates, few) > 0.999
+    assert blind.disparity_interval(rates, few, 0.7)[0] == 0.0
+    assert blind.sure_difference(np.array([[0.3], [0.2]]), few[:, :1]) == 1.0
+    # Of groups that are alike few are taken to differ: three in ten at .7.
+    rng = np.random.default_rng(0)
+    variances = rng.choice([1e-4, 1e-2], (3, 3))
+    drawn = 0.5 + np.sqrt(variances) * rng.normal(size=(2000, 3, 3))
+    wrong = np.mean([blind.sure_difference(one, variances) > 0.7 for one in drawn])
+    assert 0.2 < wrong < 0.3 + 3 * 0.01
+
+
+@pytest.mark.parametrize("few", [True, False])
+def test_a_true_class_of_few_does_not_hide_that_groups_differ(few):
+    """Some twenty people of the second group are of the first class."""
+    X, y, group = population(12_000)
+    if few:
+        kept = (group == 0) | (y == 1) | (np.arange(len(y)) % 128 == 0)
+        X, y, group = X[kept], y[kept], group[kept]
+    fitted = model(constraint="equalized_odds")
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        fitted.fit(X, y, sensitive_features=group)
+    assert fitted.repair_ == "repaired"
+    said = [str(w.message) for w in heard if "true classes [0]" in str(w.message)]
+    assert len(said) == few and said == [n for n in fitted.repair_notes_ if n in said]
+    left = [
+        np.ptp([rule[(y == 1) & (group == s)].mean() for s in (0, 1)])
+        for rule in (fitted.estimator_.predict(X), fitted.predict(X))
+    ]
+    assert left[0] > 0.2 and left[1] < 0.06
+    assert fitted.parity_interval_[1] < 0.15
+
+
 @pytest.mark.parametrize(
     ("constraint", "times"),
     [("demographic_parity", 1), ("equal_opportunity", 2), ("equalized_odds", 1)],
@@ -1088,12 +1142,12 @@ def test_a_constant_decision_is_the_most_frequent_class(positives, used):
     one.repair_notes_, one.group_strength_ = [], 0.5
     table = 1000 * np.array([[1 - positives, 0], [0, positives]])
     tables = np.broadcast_to(table, (2, 2, 2, 2))
-    apart = blind.Measured(0.4, (0.3, 0.5), 0.1, (0.0, 0.2), True)
+    apart = blind.Measured(0.4, (0.3, 0.5), 0.1, (0.0, 0.2), True, sure=1.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RepairWarning)
         one._stand_back(
             tables,
-            lambda table, confidence=0.95: apart,
+            lambda table: apart,
             blind.Measured(0.0, (0.0, 0.1), 0.3, (0.2, 0.4), True),
         )
     assert one.repair_ == used
@@ -1106,12 +1160,12 @@ def test_a_gap_that_surely_remains_is_said(low, said):
     """By one percent more than the tolerance."""
     one = model(fairness_tolerance=0.05)
     one.repair_notes_, one.group_strength_ = [], 0.5
-    plain = blind.Measured(0.4, (0.3, 0.5), 0.1, (0.0, 0.2), True)
+    plain = blind.Measured(0.4, (0.3, 0.5), 0.1, (0.0, 0.2), True, sure=1.0)
     repaired = blind.Measured(0.2, (low, 0.3), 0.2, (0.1, 0.3), True)
     tables = np.broadcast_to(1000.0 * np.eye(2), (2, 2, 2, 2))
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
-        one._stand_back(tables, lambda table, confidence=0.95: plain, repaired)
+        one._stand_back(tables, lambda table: plain, repaired)
     assert one.repair_ == "repaired"
     assert one.parity_interval_ == (low, 0.3)
     assert any("still differ" in note for note in one.repair_notes_) == said

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 from scipy.stats import chi2
 from scipy.stats.qmc import Sobol
 
@@ -48,8 +48,8 @@ CONSISTENT = 0.95
 # errors add to them. Chosen on simulated tables.
 DRAWN_TOGETHER = 3.0
 # Standard deviations of its noise that the size of a group with next to nobody exceeds
-# if it is compared all the same: below, its noise hides what others differ by. Chosen
-# on simulated tables.
+# if it is compared all the same, and that of each group in a true class: below, its
+# noise hides what others differ by. Chosen on simulated tables.
 PLAIN = 4.0
 # Confidence with which groups have to differ for a repair, in tables of up to so many
 # rows or by a weak model of the group, where one that is not needed does harm, and
@@ -57,6 +57,8 @@ PLAIN = 4.0
 SURE = 0.99
 LIKELY = 0.7
 MANY = 3000
+# Of the intervals that are published.
+CONFIDENCE = 0.95
 # Points at which errors of an interval are drawn, the same for everybody, and how many
 # errors at most.
 N_POINTS = 1024
@@ -208,6 +210,8 @@ class Measured:
     told : (ndarray, ndarray) or None
         The rates compared, shape (n_rates, n_groups), and the variances of their noise;
         None if the steps told others.
+    sure : float
+        Confidence with which some two groups differ in some rate.
     """
 
     disparity: float
@@ -216,6 +220,7 @@ class Measured:
     error_interval: tuple[float, float]
     known: bool
     told: tuple | None = None
+    sure: float = 0.0
 
 
 @lru_cache(maxsize=32)
@@ -329,7 +334,6 @@ def measure(
     table: np.ndarray,
     rates: list | None,
     noise_scale: float,
-    confidence: float = 0.95,
     told: tuple | None = None,
     rule: np.ndarray | None = None,
 ) -> Measured:
@@ -342,7 +346,6 @@ def measure(
     rates : list of (int, int) or None
         Pairs (true class, chosen class) to compare; None: how often a class is chosen.
     noise_scale : float
-    confidence : float, default=0.95
     told : (ndarray, ndarray), default=None
         What the releases that steered the rule told about the same rows' rates, of
         shape (n_rates, n_groups), and the variances of their noise.
@@ -382,16 +385,36 @@ def measure(
     entries = n_groups * ((rule - (1 - error)) ** 2).sum()
     chance = max(error * (1 - error), 1 / total) / total
     noise = noise_scale**2 * entries / total**2
-    half = -ndtri((1 - confidence) / 2) * np.sqrt(chance + noise)
+    half = -ndtri((1 - CONFIDENCE) / 2) * np.sqrt(chance + noise)
     doubts = sampling + noises
     return Measured(
         disparity=float(np.ptp(estimates, axis=1).max()),
-        interval=disparity_interval(estimates, doubts, confidence, steered=steered),
+        interval=disparity_interval(estimates, doubts, CONFIDENCE, steered=steered),
         error=error,
         error_interval=(max(error - half, 0.0), min(error + half, 1.0)),
         known=bool(are_known(table, rates, noise_scale).all()),
         told=None if doubt else (estimates, noises),
+        sure=sure_difference(estimates, doubts),
     )
+
+
+def sure_difference(rates: np.ndarray, variances: np.ndarray) -> float:
+    """Confidence with which some two groups differ in some rate.
+
+    Each difference is seen in units of its own error: what few rows tell does not hide
+    what many do. All of them are judged together (Z. Sidak, 1967).
+
+    Parameters
+    ----------
+    rates, variances : ndarray of shape (n_rates, n_groups)
+        Estimates, and the variances of their errors.
+    """
+    apart = np.abs(rates[:, :, None] - rates[:, None])
+    errors = np.sqrt(variances[:, :, None] + variances[:, None])
+    largest = (apart / np.maximum(errors, 1e-300)).max()
+    n_groups = rates.shape[1]
+    n_differences = len(rates) * n_groups * (n_groups - 1) / 2
+    return float((1 - 2 * ndtr(-largest)) ** n_differences)
 
 
 def unexplained(estimates, noises, told) -> float:
@@ -428,6 +451,21 @@ def are_known(
     return (totals > sure * noise_scale * np.sqrt(n_added)).all(axis=1)
 
 
+def known_rates(tables, rates: list | None, noise_scale: float) -> list | None:
+    """Those of true classes that each group has enough people of, by all tables.
+
+    If there are none, all. Parameters are as of `measure`, for several tables.
+    """
+    if rates is None:
+        return None
+    about = {"noise_scale": noise_scale, "sure": PLAIN}
+
+    def known(rate):
+        return all(are_known(table, [rate], **about).all() for table in tables)
+
+    return [rate for rate in rates if known(rate)] or rates
+
+
 def compared(rates: list | None, n_classes: int) -> list[tuple[int, int]]:
     """Pairs of a condition and a chosen class whose rate `measure` compares."""
     if rates is not None:
@@ -451,14 +489,18 @@ def asked_confidence(n_rows: float, strength: float) -> float:
 
 
 def stand_back(
-    repaired: Measured, plain: Measured, constant_error: float, strength: float
+    repaired: Measured,
+    plain: Measured,
+    constant_error: float,
+    strength: float,
+    confidence: float,
 ) -> str:
     """Which rule to use: "repaired", "none" or "constant"; noisy numbers only.
 
-    There is something to repair where the counts of the plain rule contradict equality:
-    its interval, here of `asked_confidence`, does not begin at zero.
+    There is something to repair where the counts of the plain rule contradict equality
+    with the confidence that is asked for.
     """
-    helps = repaired.disparity < plain.disparity and plain.interval[0] > 0
+    helps = repaired.disparity < plain.disparity and plain.sure > confidence
     if strength == 0 or not repaired.known or not helps:
         return "none"
     # A constant decision is fair as well.

@@ -62,6 +62,11 @@ STILL_DIFFER = (
     "tree, the nearest neighbour): one whose probabilities differ from person to "
     "person reaches parity."
 )
+FEW_OF_CLASS = (
+    "By noisy counts some groups have too few people of the true classes {} for their "
+    "rates to be compared: there the groups may differ still. parity_interval_ is of "
+    "the other true classes."
+)
 DRAWN_BLIND = (
     "By its noisy certificate some decisions have to be drawn for the groups to differ "
     "less: offsets hardly move a classifier that is sure of everybody (one tree, the "
@@ -343,18 +348,21 @@ class DecisionRepair(MetaRepair):
         tables, about = tables_of("certificate", rules, n_regions)
         known = [blind.are_known(table, **about, sure=blind.PLAIN) for table in tables]
         equal = np.all(known, axis=0) | ~few
+        tables = tables[:, equal]
+        rates = about["rates"] = blind.known_rates(tables, **about)
         told = blind.told_by_steps(steps, rates, self.smoothing)
         told = tuple(of_groups[:, equal] for of_groups in told)
-        tables, measure = tables[:, equal], partial(blind.measure, **about)
+        measure = partial(blind.measure, **about)
         repaired, rule = measure(tables[0], told=told), None
         if n_regions > n_classes:
-            compared, tolerance = self._compared(), self.fairness_tolerance
+            compared = blind.compared(rates, n_classes)
+            tolerance = self.fairness_tolerance
             shared = certificate.shared_rule(tables[0], rates, compared, tolerance)
             drawn = measure(tables[0], rule=shared)
             if drawn.interval[1] < repaired.disparity:
                 repaired, rule = drawn, shared
         self._stand_back(tables, measure, repaired)
-        self._leave_out(~equal)
+        self._leave_out(~equal, rates)
         if self.repair_ != "repaired":
             offsets, rule = np.zeros_like(offsets), None
         self._measured = None
@@ -411,8 +419,9 @@ class DecisionRepair(MetaRepair):
         self._constant = int(of_classes.argmax())
         constant_error = 1 - of_classes.max() / max(of_classes.sum(), 1.0)
         confidence = blind.asked_confidence(tables[1].sum(), strength)
-        differ = measure(tables[1], confidence=confidence)
-        self.repair_ = blind.stand_back(repaired, differ, constant_error, strength)
+        self.repair_ = blind.stand_back(
+            repaired, plain, constant_error, strength, confidence
+        )
         self.parity_interval_ = {
             "repaired": repaired.interval,
             "none": plain.interval,
@@ -423,12 +432,19 @@ class DecisionRepair(MetaRepair):
         elif repaired.interval[0] > self.fairness_tolerance + certificate.HARMLESS:
             self._note(STILL_DIFFER)
 
-    def _leave_out(self, few: np.ndarray) -> None:
-        """Note, and say, which groups of next to nobody a blind repair left out."""
+    def _leave_out(self, few: np.ndarray, rates: list | None) -> None:
+        """Note, and say, which groups and true classes a blind repair left out."""
         self.pooled_groups_ = self.groups_[few]
-        if few.any() and self.repair_ == "repaired":
+        if self.repair_ != "repaired":
+            return
+        if few.any():
             said = untold_message(self.pooled_groups_.tolist(), len(self.groups_))
             self._note(f"{said} Decisions are made equal for the other groups alone.")
+        if rates is not None:
+            unknown = {y for y, _ in self._rates()} - {y for y, _ in rates}
+            if unknown:
+                listed = self.classes_[sorted(unknown)].tolist()
+                self._note(FEW_OF_CLASS.format(listed))
 
     def _steered(self) -> np.ndarray:
         """Which rates the groups must share: (true class or one, chosen class)."""

@@ -196,7 +196,8 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
         Blind only: whether the repair is used, or stood back because a noisy
         certificate says that it does not help.
     parity_interval_ : tuple of float
-        Blind only: private 95 % interval of the disparity that was reached.
+        Blind only: private 95 % interval of the disparity that was reached; by true
+        class, in those of which every group has enough people for its noise.
     groups_ : ndarray of shape (n_groups,)
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
