@@ -3237,7 +3237,8 @@ def test_what_an_encoder_behind_a_choice_of_columns_would_refuse(handed_on, wrap
     with pytest.raises(ValueError) as refusal:
         wrong.fit(frame(), Y, sensitive_features=GROUP)
     assert ledger.spends() == []
-    said = dict.fromkeys(["no column", "none inside"], "cannot choose its columns")
+    whose = "X, none that `sensitive_features` takes out of it"
+    said = dict.fromkeys(["no column", "none inside"], whose)
     assert said.get(handed_on, "does not have: ['a']") in str(refusal.value)
     assert ("set_output" in str(refusal.value)) == (handed_on == "no names")
 

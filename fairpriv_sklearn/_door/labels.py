@@ -54,6 +54,12 @@ def encode_labels(y, classes, least=2) -> tuple[np.ndarray, np.ndarray, Fact]:
     return label_codes(y, classes), classes, fact
 
 
+NUMBERED = (
+    " Voting, stacking and bagging of scikit-learn, and cross_val_predict of "
+    "probabilities, hand on numbers for labels: in them list classes=[0, 1, ...]."
+)
+
+
 def public_classes(classes, least=2) -> np.ndarray:
     """The public list of labels, sorted."""
     labels = public_labels("classes", classes)
@@ -71,11 +77,7 @@ def label_codes(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
     if (codes < 0).any():
         hint = ""
         if y.dtype.kind in "iu" and classes.dtype.kind not in "iuf":
-            hint = (
-                " Voting, stacking and bagging of scikit-learn, and cross_val_predict "
-                "of probabilities, hand on numbers for labels: in them list "
-                "classes=[0, 1, ...]."
-            )
+            hint = NUMBERED
         raise ValueError(
             f"y contains a label that is not in classes={classes.tolist()!r} (1 is not "
             f"'1'); add it to the public list or leave out its rows.{hint}"

@@ -176,7 +176,8 @@ def _choose(call, *args, **named):
         return call(*args, **named)
     raise ValueError(
         "A ColumnTransformer cannot choose its columns from X: let it name columns of "
-        "X, and pass X as a data frame of pandas or polars."
+        "X, none that `sensitive_features` takes out of it, and pass X as a data frame "
+        "of pandas or polars."
     )
 
 

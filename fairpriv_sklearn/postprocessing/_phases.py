@@ -28,6 +28,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._door.estimator import DPEstimator
 from .._door.groups import refuse_left_out, refuse_without_groups
 from .._door.inside import check_arguments, first_step, label_lists, last_step
+from .._door.labels import NUMBERED
 from .._shared.callers import warn_caller
 from .._shared.guarded import WrappedEstimatorError, fit_wrapped, guarded, numbers_of
 from .._shared.purity import pure_clone, refuse_spreading
@@ -344,6 +345,7 @@ def refuse_unlisted(labels, classes: list, what: str) -> None:
         raise ValueError(
             f"The wrapped {what} knows a class that this fit does not: list all that "
             "it knows, in public, as the classes (or groups) of this estimator."
+            + NUMBERED
         )
 
 
