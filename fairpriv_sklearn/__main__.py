@@ -380,8 +380,7 @@ def predict(argv) -> int:
     )
     rules.add_argument("model", metavar="MODEL.skops")
     rules.add_argument("data", metavar="DATA", help="table with the model's columns")
-    out = "CSV to write, parted and with a decimal mark as DATA"
-    rules.add_argument("--out", default="predictions.csv", help=out)
+    rules.add_argument("--out", default="predictions.csv", help="CSV to write")
     add_reading(rules)
     rules.add_argument("--force", action="store_true", help="replace the file --out")
     args = rules.parse_args(argv)

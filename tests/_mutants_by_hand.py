@@ -1900,8 +1900,8 @@ MUTANTS = [
     (
         "h186",
         "linear_model/_preconditioned.py",
-        "_carried(self._bent(known).mean(axis=1), *self.steps)",
-        "_carried(known.mean(axis=1), *self.steps)",
+        "shared = self._of_steps(self._bent(bends.T))",
+        "shared = self._of_steps(bends.T)",
         "linear models: slopes that a penalty holds fit who was drawn",
     ),
     (
@@ -4152,6 +4152,34 @@ MUTANTS = [
         "            at = self.intercept_ + np.sum(self.coef_ * scaling.center)\n",
         "            at = self.intercept_\n",
         "the range of predictions is about the wrong place",
+    ),
+    (
+        "h1740",
+        "linear_model/_line_search.py",
+        "            fall = np.minimum(longer, fall + path.overfit)\n",
+        "",
+        "slopes fit by chance what they explain, too",
+    ),
+    (
+        "h1741",
+        "linear_model/_line_search.py",
+        "            fall = np.minimum(longer, fall + path.overfit)\n",
+        "            fall = longer\n",
+        "slopes are taken for longer than a search found before chance was taken off",
+    ),
+    (
+        "h1742",
+        "linear_model/_preconditioned.py",
+        "        bends = known.mean(axis=1) * self._spreads[0]\n",
+        "        bends = known.mean(axis=1) * np.ones((1, 1))\n",
+        "curvature that noise hides is the same everywhere",
+    ),
+    (
+        "h1743",
+        "linear_model/_preconditioned.py",
+        "unknown, zero + sampling, unknown, left=1.0)\n",
+        "unknown, zero + sampling, unknown)\n",
+        "ridges of numbers are chosen as those of labels",
     ),
     (
         "h1739",

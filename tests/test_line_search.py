@@ -8,6 +8,7 @@ import pytest
 from _ends import approx
 from numpy.testing import assert_allclose
 from scipy.integrate import quad
+from scipy.optimize import brentq
 from scipy.special import erf, expit
 from scipy.stats import beta
 from sklearn.pipeline import make_pipeline
@@ -33,6 +34,7 @@ from fairpriv_sklearn.linear_model._preconditioned import (
     _Directions,
     _Length,
     _shrunk_minimum,
+    preconditioned_descent,
 )
 from fairpriv_sklearn.preprocessing import DPTableEncoder
 from fairpriv_sklearn.privacy import with_budget
@@ -87,8 +89,22 @@ def test_a_parabola_ends_where_it_is_lowest():
     assert variance == approx(0.0, abs=1e-12)
     scale, *_ = search(0.3, 0.2).scale(path(bend=np.full(1, 0.1)))
     assert scale == approx(1.0, rel=1e-6)
-    scale, *_ = search(0.3, 0.2).scale(path(overfit=np.full(1, 0.1)))
-    assert scale == approx(1.0, rel=1e-6)
+
+
+@pytest.mark.parametrize("fall", [0.02, 0.1, 0.3, 0.5])
+def test_slopes_fit_by_chance_what_they_leave_unexplained(fall):
+    """Of the loss, half a unit, slopes explain the fall squared by twice the bend."""
+    overfit, bend, worth = 0.1, 0.3, 0.5
+    scale, *_ = search(fall, bend).scale(path(overfit=np.full(1, overfit)))
+
+    def left(true):
+        return fall - overfit * (1 - true**2 / (2 * bend * worth)) - true
+
+    true = brentq(left, 0.0, min(fall, math.sqrt(bend))) if fall > overfit else 0.0
+    assert scale == approx(true / bend, rel=1e-6, abs=1e-6)
+    # Where all is explained, nothing is by chance.
+    scale, *_ = search(2.0, bend).scale(path(overfit=np.full(1, overfit)))
+    assert scale == approx(2.0 / bend, rel=1e-6)
 
 
 def test_the_second_look_is_where_the_first_one_led():
@@ -414,6 +430,28 @@ def test_slopes_fit_who_was_drawn_by_what_a_ridge_leaves_free():
     assert answer.path.overfit[0] == approx(1e-4 * free, rel=1e-3)
 
 
+def test_slopes_fit_who_was_drawn_less_where_hidden_curvature_varies():
+    """Eight directions that noise hides, each with one of what it may well have."""
+    floor, part, sampling, b = 0.2, 0.25, 1e-4, 0.3
+    power = (1 / part - 1) / 2  # of a uniform number: mean part, up to the floor
+    true = floor * part * (1 + power) * ((np.arange(8) + 0.5) / 8) ** power
+    curvature = Curvature(
+        matrix=floor * np.eye(8), floor=floor, typical=floor * part,
+        likely=floor * part * np.eye(8), cross=np.zeros((8, 0)),
+        released=floor * part * np.eye(8), noise=1e-9, factor=1.0, unit=0.0,
+    )  # fmt: skip
+    answer = Answer(0.01, np.full(1, 0.1))
+    preconditioned_descent(
+        lambda weights: true[:, None] * weights - b, curvature, n_outputs=1,
+        ridge=np.full(8, 1e-9), noise=1e-9, max_iter=12, average=True,
+        noise_ridge=0.0, search=answer,
+        constant=Constant(*np.zeros((2, 1)), np.full(1, sampling), np.full(1, 0.125)),
+    )  # fmt: skip
+    # Gradients vary as the curvature, and slopes with them, each as the descent has it.
+    overfit = sampling * true @ (answer.path.slopes[:, 0] / b)
+    assert answer.path.overfit[0] == approx(overfit, rel=1e-4)
+
+
 def test_a_search_beside_a_penalty_keeps_signal_and_clears_noise():
     """Rows far from zero: the centre is that of the loss, not that of the penalty."""
     rng = np.random.default_rng(0)
@@ -653,3 +691,32 @@ def test_what_a_search_risks_on_a_constant_target(monkeypatch):
     seen.clear()
     model.fit(X, np.sign(X[:, 0]))
     assert seen[0] == approx(0.5, rel=0.05)
+
+
+def categories(seed, n=300):
+    """Many rare categories in columns that hang together; and a target, half noise."""
+    rng = np.random.default_rng(seed)
+    size, columns, levels = n + 3000, 12, 25
+    shares = 1 / np.arange(1, levels + 1) ** 1.2
+    cells = rng.choice(levels, size=(size, columns), p=shares / shares.sum())
+    hidden = rng.normal(size=size)
+    near = hidden[:, None] + 0.7 * rng.normal(size=(size, 4))
+    cells[:, :4] = near.argsort(axis=0).argsort(axis=0) * 6 // size
+    one_hot = (cells[:, :, None] == np.arange(levels)).reshape(size, -1)
+    return one_hot / math.sqrt(columns), hidden + rng.normal(size=size)
+
+
+def test_more_budget_does_not_fit_more_of_who_was_drawn():
+    def error(epsilon, seed, n=300):
+        X, y = categories(seed)
+        model = DPLinearRegression(
+            epsilon=epsilon, data_norm=1.0, target_bounds=(-7, 7), random_state=seed
+        ).fit(X[:n], y[:n])
+        return np.mean((model.predict(X[n:]) - y[n:]) ** 2) / y[n:].var()
+
+    some, lots, ample = (
+        np.mean([error(epsilon, seed) for seed in range(9100, 9104)])
+        for epsilon in (10.0, 100.0, 1000.0)
+    )
+    assert some < 0.75
+    assert max(lots, ample) < some + 0.05

@@ -46,7 +46,7 @@ class GroupDistributionDisplay:
 
     See Also
     --------
-    fairpriv_sklearn.metrics.ks_parity_difference : The number in the titles.
+    metrics.ks_parity_difference : The number in the titles.
     TransportDisplay : The map from one panel to the other.
 
     Examples

@@ -39,7 +39,7 @@ class PrivacyProfileDisplay:
 
     See Also
     --------
-    fairpriv_sklearn.privacy.PrivacyGuarantee : What is drawn.
+    privacy.PrivacyGuarantee : What is drawn.
 
     Examples
     --------

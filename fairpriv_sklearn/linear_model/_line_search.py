@@ -166,6 +166,11 @@ class LineSearch:
             rate = np.maximum(np.sqrt(risk) - 1, 0.0) / _SHY
             fall = posterior_mean(falls - path.overfit, np.sqrt(error), rate)
             bends = curvature + CAUTION * noise + path.bend
+            # Slopes fit by chance only what they do not explain: of the loss of the
+            # constant model they explain fall^2 / (2 bends), which is solved for.
+            share = 2 * path.overfit / (bends * self.worth)
+            longer = 2 * fall / (1 + np.sqrt(np.maximum(1 - share * fall, 0.0)))
+            fall = np.minimum(longer, fall + path.overfit)
             found = np.where(none, 0.0, fall / bends)
             steps = np.clip(found, _NEAREST, _FARTHEST)
         varied = (error + (found * noise) ** 2) / bends**2

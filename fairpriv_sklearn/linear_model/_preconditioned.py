@@ -44,7 +44,7 @@ _NODES = (np.arange(8) + 0.5) / 8  # of what is supposed of hidden curvature
 _ABOVE_MEAN = 1.25  # up to where mixed curvature goes, relative to its mean
 _WIDEST = 0.9  # of the variance of what is either nothing or all
 _ABOVE_MOST = 1.4  # the mean of hidden curvature, relative to what most of it is
-_LEFT = 0.3  # of the variation of the slopes, where features explain the rest
+_LEFT = 0.3  # of the variation of labels' slopes, where features explain the rest
 _FLATTEST = 0.3  # share of the stand-in that a loss has where features tell anything
 _BEYOND = 0.1  # relative error of a search, but for noise: scores are not normal
 _UNSURE = 0.5  # of what the descent lost to few steps, and what noise added to it
@@ -143,18 +143,22 @@ class Constant:
         vary by from table to table, per second moment.
     curvature : ndarray of shape (n_outputs,)
         Of the mean loss in the score there.
+    left : float, default=_LEFT
+        Share of `sampling` that counts where a ridge is chosen.
     """
 
     intercept: Floats
     variance: Floats
     sampling: Floats
     curvature: Floats
+    left: float = _LEFT
 
     @classmethod
     def guessed(cls, intercept: float, sampling: float) -> Constant:
         """Only where to start is known, and how much gradients vary."""
         zero = np.zeros(1)
-        return cls(zero + intercept, zero + np.inf, zero + sampling, zero + np.inf)
+        unknown = zero + np.inf
+        return cls(zero + intercept, unknown, zero + sampling, unknown, left=1.0)
 
 
 @dataclass(frozen=True)
@@ -614,10 +618,12 @@ class _Directions:
         # Rare labels have flatter losses than the stand-in takes for granted.
         n_outputs = b.shape[1]
         self._flatness, self._sampling = np.ones(n_outputs), np.zeros(n_outputs)
+        self._left = _LEFT
         if constant is not None:
             flatness = constant.curvature / LOSS_CURVATURE
             self._flatness = np.clip(flatness, _FLATTEST, 1.0)
             self._sampling = np.broadcast_to(constant.sampling, (n_outputs,))
+            self._left = constant.left
         likely = curvature.likely
         across = likely[:d, d:]
         own = np.maximum(np.diag(likely)[d:], curvature.floor / 99)
@@ -633,7 +639,7 @@ class _Directions:
         shrunk = divided * self._signal
         gains = shrunk * self._signal - self.values[:, None] / 2 * shrunk**2
         gains = gains.sum(axis=1)
-        at_once = self._variance(self._at_bound, _LEFT * self._sampling)
+        at_once = self._variance(self._at_bound, self._left * self._sampling)
         best = (gains - (at_once * divided).sum(axis=1)).argmax(axis=0)
         self._chosen = np.stack([shrunk[r, :, k] for k, r in enumerate(best)], axis=1)
         self._divided = divided[best][..., 0].T  # (d, n_outputs)
@@ -698,8 +704,9 @@ class _Directions:
         by_chance = self._variance(known, sampling) * self._divided**2
         bend = ridge * np.maximum(lengths - by_chance.sum(axis=0), 0.0)
         # Slopes were learnt from the sampled gradient, as far as they carry it.
-        _, shared = _carried(self._bent(known).mean(axis=1), *self.steps)
-        learnt = (self._drawn * known.mean(axis=1) * np.sqrt(shared)) @ self._divided
+        bends = known.mean(axis=1) * self._spreads[0]
+        _, shared = self._of_steps(self._bent(bends.T))
+        learnt = self._drawn * (bends * np.sqrt(shared.T)).mean(axis=0) @ self._divided
         path = Path(
             slopes=self.slopes,
             center=means,
@@ -798,8 +805,9 @@ class _Directions:
 
     def _at_nodes(self, ratios: Floats) -> Floats:
         """Fresh and shared noise with the ridge during the descent, (2, n_nodes, d)."""
-        found = [_carried(one, *self.steps, self._damping) for one in ratios]
-        return np.stack(found, axis=1)
+        damping = np.tile(self._damping, len(ratios))
+        found = _carried(ratios.ravel(), *self.steps, damping)
+        return np.reshape(found, (2, *ratios.shape))
 
     def covariance(self, length: _Length, means: Floats, at_scores) -> Floats:
         """Of the errors of slopes of this length, whose scores have these means."""
