@@ -380,7 +380,8 @@ def predict(argv) -> int:
     )
     rules.add_argument("model", metavar="MODEL.skops")
     rules.add_argument("data", metavar="DATA", help="table with the model's columns")
-    rules.add_argument("--out", default="predictions.csv", help="CSV to write")
+    out = "CSV to write, parted and with a decimal mark as DATA"
+    rules.add_argument("--out", default="predictions.csv", help=out)
     add_reading(rules)
     rules.add_argument("--force", action="store_true", help="replace the file --out")
     args = rules.parse_args(argv)

@@ -1211,7 +1211,8 @@ def test_a_saved_model_reads_new_numbers_by_the_mark_it_learnt(
 
     def predicted(*more):
         assert main(["predict", model, str(new), "--out", str(out), *more]) == 0
-        return float(out.read_text().splitlines()[1].split(",")[-1])
+        said = out.read_text().splitlines()[1].split(separator)[-1]
+        return float(said.replace(",", "."))
 
     def is_by(read, value):
         return value < 300 if read == "," else 600 < value
@@ -1498,6 +1499,25 @@ def test_a_saved_model_predicts_new_rows(staff, tmp_path, capsys, target):
     assert main(["predict", model, str(reversed_rows), "--out", out, "--force"]) == 0
     again = [x.rsplit(",", 1)[1] for x in Path(out).read_text().splitlines()[1:]]
     assert again[::-1] == values
+
+
+@pytest.mark.parametrize("separator", [";", "\t", " "])
+def test_predictions_are_written_as_the_file_is(people, tmp_path, separator):
+    """Beside 40354,36 stood 40354.36, which a German Excel takes for text or more."""
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("skops")
+    model, out = str(tmp_path / "m.skops"), str(tmp_path / "p.csv")
+    arguments = ["--target", "salary", "--sensitive", "sex", "--save", model]
+    assert run(tmp_path, people(), *arguments) == 0
+    frame = pd.read_csv(people())[:40].round(2)  # 2,345 might be thousands
+    for decimal in (".", ","):
+        new = str(tmp_path / "new.csv")
+        frame.to_csv(new, sep=separator, decimal=decimal, index=False)
+        assert main(["predict", model, new, "--out", out, "--force"]) == 0
+        parted = separator.strip(" ") or ","
+        told = pd.read_csv(out, sep=parted, decimal=decimal)
+        assert told["predicted salary"].between(0, 5).all()
+        assert told["salary"].tolist() == frame["salary"].tolist()
 
 
 def test_predict_gets_one_sentence_for_what_it_cannot_use(staff, tmp_path, capsys):

@@ -137,8 +137,8 @@ def _versions() -> str:
     return f"fairpriv_sklearn {ours} with scikit-learn {theirs}"
 
 
-def predict_rows(content: dict, raw: Raw, writing: Writing) -> tuple[np.ndarray, list]:
-    """Predictions for the rows of a table, and remarks about its cells."""
+def predict_rows(content: dict, raw: Raw, writing: Writing) -> tuple[list, list]:
+    """Predictions for the rows, written as its numbers are, and remarks about cells."""
     codebook, sensitive = content["codebook"], content["sensitive"]
     for name in (*codebook, *sensitive):
         if name not in raw.columns:
@@ -175,7 +175,10 @@ def predict_rows(content: dict, raw: Raw, writing: Writing) -> tuple[np.ndarray,
         remarks.append(
             f"{some(outside, 'row')} of a group that the model does not know, {treated}"
         )
-    return y, remarks
+    said = y.tolist()
+    if content["bounds"] and any(p.decimal == "," for p in parsed.values()):
+        said = [str(number).replace(".", ",") for number in said]
+    return said, remarks
 
 
 def run_predict(args) -> int:
@@ -197,9 +200,11 @@ def run_predict(args) -> int:
     name = f"predicted {content['target']}"
     while name in raw.columns:
         name += " (new)"
-    lines = zip(*raw.columns.values(), y.tolist(), strict=True)
+    lines = zip(*raw.columns.values(), y, strict=True)
     stream = io.StringIO(newline="")
-    writer = csv.writer(stream, lineterminator="\n")
+    between = raw.separator or ","  # blanks do not tell that a cell is empty
+    between = "," if between == " " else between
+    writer = csv.writer(stream, lineterminator="\n", delimiter=between)
     writer.writerow([*raw.columns, name])
     writer.writerows(["" if c is None else c for c in line] for line in lines)
     written(args.out, stream.getvalue().encode("utf-8", "replace"))
