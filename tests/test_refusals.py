@@ -1209,6 +1209,23 @@ def test_labels_of_a_generator_are_looked_at_first(kind):
         fit(y, classes)
 
 
+@pytest.mark.parametrize("kind", [DPSinkhornGenerator, DPSlicedWassersteinGenerator])
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"basis": [0.6, 0.8]}, "basis must have orthonormal columns"),
+        ({"basis": [[1.0], [1.0]]}, "basis must have orthonormal columns"),
+        ({"basis": "text"}, "'basis'"),
+        ({"hidden_layer_sizes": (8, 0)}, "hidden_layer_sizes must be positive"),
+    ],
+)
+def test_arguments_of_a_generator_are_looked_at_first(kind, wrong, said):
+    ledger = PrivacyLedger(50.0, 1e-3)
+    with pytest.raises(ValueError, match=said):
+        encoded(kind(bounds=(0, 1), classes=[0, 1], **wrong), ledger).fit(X, Y)
+    assert ledger.spends() == []
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_more_classes_than_a_method_serves_are_refused_at_no_cost():
     ledger, model = PrivacyLedger(50.0, 1e-3), logistic(bounds=None, data_norm=1.0)

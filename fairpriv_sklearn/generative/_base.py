@@ -17,6 +17,7 @@ from .._shared.callers import usual_underflow
 from .._shared.domain import domain, refuse_dates, same_length
 from .._shared.origin import as_it_is
 from .._shared.sklearn import Interval, StrOptions
+from .._training._network import hidden_widths
 from .._training._target import TARGET_SHARE, RangeCounts
 from .._wall import (
     Fact,
@@ -99,6 +100,12 @@ class BaseGenerator(DPEstimator):
         """Whether it learns the ranges of columns with noise."""
         return False
 
+    def _check_arguments(self) -> None:
+        super()._check_arguments()
+        hidden_widths(self.hidden_layer_sizes)
+        if not isinstance(self.basis, str):
+            self._own_basis()
+
     def _encode_labels(self, y, n_records: int) -> tuple[np.ndarray, list[Fact]]:
         """Codes of the labels and the facts taken as public; sets `classes_`."""
         if y is None:
@@ -165,14 +172,7 @@ class BaseGenerator(DPEstimator):
         d = len(lower)
         side = image_side(d)
         if not isinstance(self.basis, str):
-            with domain("basis"):
-                basis = np.asarray(self.basis, dtype=np.float64)
-            if basis.ndim != 2 or len(basis) != d or not _is_orthonormal(basis):
-                raise ValueError(
-                    f"basis must have {d} rows and orthonormal columns, got shape "
-                    f"{basis.shape}."
-                )
-            return UnitCube(lower, upper, basis, 0.5)
+            return UnitCube(lower, upper, self._own_basis(d), 0.5)
         image = self.basis == "dct" or (
             self.basis == "auto" and side is not None and d >= SMALLEST_IMAGE
         )
@@ -183,6 +183,18 @@ class BaseGenerator(DPEstimator):
         k = default_components if self.n_components == "auto" else self.n_components
         # images: the lower bound is the background, so most pixels are near the origin
         return UnitCube(lower, upper, dct_basis(side, min(k, d)), 0.0)
+
+    def _own_basis(self, n_rows: int | None = None) -> np.ndarray:
+        """The basis that was given, for so many columns of a table if that is known."""
+        with domain("basis"):
+            basis = np.asarray(self.basis, dtype=np.float64)
+        fits = basis.ndim == 2 and n_rows in (None, len(basis))
+        if not fits or not _is_orthonormal(basis):
+            rows = "" if n_rows is None else f"{n_rows} rows and "
+            raise ValueError(
+                f"basis must have {rows}orthonormal columns, got shape {basis.shape}."
+            )
+        return basis
 
     def _open(self, plan, facts, counts=None) -> PrivacyFilter:
         """Open the wall for a plan whose noise the whole budget pays for.
