@@ -64,6 +64,9 @@ html_sidebars = {
     )
 }
 suppress_warnings = ["config.cache"]
+# A link to a name that is not there is an error; names of others have no pages here.
+nitpicky = True
+nitpick_ignore_regex = [("py:.*", r"(sklearn|matplotlib)\..*")]
 # What is copied is what is typed: no prompts, no outputs.
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True

@@ -3,10 +3,10 @@ Demographic parity for six classes, over tolerance and bias
 ===========================================================
 
 Six classes depend on the group as strongly as `p` says. A classifier that knows the
-exact class probabilities is shifted by :class:`~fairpriv_sklearn.postprocessing.
-DP2DPClassifier` so that each class is chosen equally often in both groups, up to a
-tolerance: with and without privacy, the design of the simulated figure of Say, Denis
-and Pinot (2025).
+exact class probabilities is shifted by
+:class:`~fairpriv_sklearn.postprocessing.DP2DPClassifier` so that each class is chosen
+equally often in both groups, up to a tolerance: with and without privacy, the design of
+the simulated figure of Say, Denis and Pinot (2025).
 """
 
 # %%

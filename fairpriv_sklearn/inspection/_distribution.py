@@ -46,7 +46,7 @@ class GroupDistributionDisplay:
 
     See Also
     --------
-    metrics.ks_parity_difference : The number in the titles.
+    fairpriv_sklearn.metrics.ks_parity_difference : The number in the titles.
     TransportDisplay : The map from one panel to the other.
 
     Examples

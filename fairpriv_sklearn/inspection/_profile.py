@@ -39,7 +39,7 @@ class PrivacyProfileDisplay:
 
     See Also
     --------
-    privacy.PrivacyGuarantee : What is drawn.
+    fairpriv_sklearn.privacy.PrivacyGuarantee : What is drawn.
 
     Examples
     --------

@@ -429,6 +429,7 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         y : array-like of shape (n_samples,)
             Target of each row.
         sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each row, if the winner's own `score` takes weights.
         sensitive_features : array-like of shape (n_samples,) or (n_samples, k)
             Group labels, if the winner takes them in the call.
 

@@ -141,7 +141,7 @@ class DPBarycenterTransformer(OneToOneFeatureMixin, TransformerMixin, NumberRepa
     See Also
     --------
     DPBarycenterRegressor : Fit a regressor and repair it in one estimator.
-    transport.fair_barycenter : The problem that is solved.
+    fairpriv_sklearn.transport.fair_barycenter : The problem that is solved.
 
     Notes
     -----

@@ -220,6 +220,20 @@ def guarantee_of(estimator, *, before=None) -> PrivacyGuarantee | None:
     -------
     PrivacyGuarantee or None
         Of all steps composed, as `privacy_report` has it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from fairpriv_sklearn.linear_model import DPLinearRegression
+    >>> from fairpriv_sklearn.preprocessing import DPTableEncoder
+    >>> from fairpriv_sklearn.privacy import guarantee_of
+    >>> X = np.linspace(-1, 1, 1000).reshape(500, 2)
+    >>> encoder = DPTableEncoder(epsilon=0.5)
+    >>> model = DPLinearRegression(epsilon=0.5, target_bounds=(-1, 1))
+    >>> both = guarantee_of(make_pipeline(encoder, model).fit(X, X[:, 0]))
+    >>> bool(0.5 < both.epsilon < 1.0)
+    True
     """
     fits("estimator", estimator)
     return composed(found_in(estimator, before))

@@ -377,6 +377,15 @@ def optimality_certificate(result: BarycenterResult) -> OptimalityCertificate:
     ------
     ValueError
         If the result comes from linear programming, which has no levels ``c_l``.
+
+    Examples
+    --------
+    >>> from fairpriv_sklearn.transport import fair_barycenter, optimality_certificate
+    >>> grid, pmfs = [0.0, 0.5, 1.0], [[0.2, 0.3, 0.5], [0.6, 0.2, 0.2]]
+    >>> result = fair_barycenter(grid, pmfs, [0.5, 0.5], 0.1)
+    >>> certificate = optimality_certificate(result)
+    >>> certificate.stationarity <= 1e-12, certificate.range_excess <= 1e-12
+    (True, True)
     """
     if result.levels is None:
         raise ValueError(

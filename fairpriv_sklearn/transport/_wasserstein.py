@@ -46,6 +46,13 @@ def quantise(outputs: ArrayLike, low: float, high: float) -> Integers:
     ------
     ValueError
         If the range is empty.
+
+    Examples
+    --------
+    >>> from fairpriv_sklearn.transport import RESOLUTION, quantise
+    >>> codes = quantise([-3.0, 0.0, 0.5, 1.0], 0.0, 1.0)
+    >>> (codes / RESOLUTION).tolist()
+    [0.0, 0.0, 0.5, 1.0]
     """
     if not low < high:
         raise ValueError(f"low must be smaller than high, got {low} and {high}")
