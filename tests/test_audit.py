@@ -969,6 +969,11 @@ def test_exit_codes(factory, code, capsys):
         assert ("takes a table" in printed.err) == (":" not in factory)
 
 
+def test_a_factory_in_a_file_is_told_the_name_of_its_module(capsys):
+    assert main(["theirs.py:make"]) == 2
+    assert "write theirs:make in the folder of the file" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("code", [0, 1, None])
 def test_a_factory_that_exits_was_no_audit(code, monkeypatch, capsys):
     """Whatever its code says: 0 would mean that nothing was found."""

@@ -93,6 +93,11 @@ def _audited(options) -> dict:
             f"factory must be module:function, got {options.factory!r}: an audit is of "
             "a model, and python -m fairpriv_sklearn takes a table."
         )
+    if module.endswith(".py"):
+        raise ValueError(
+            f"factory must be module:function, not the name of a file: write "
+            f"{module.removesuffix('.py')}:{name} in the folder of the file."
+        )
     sys.path.insert(0, os.getcwd())
     made = getattr(importlib.import_module(module), name)()
     audited = dict(made) if isinstance(made, dict) else {"estimator": made}

@@ -207,7 +207,10 @@ def privacy_report(estimator, *, before=None) -> PrivacyReport:
 
 
 def guarantee_of(estimator, *, before=None) -> PrivacyGuarantee | None:
-    """Return the guarantee of a fitted estimator, None if no part of it is private.
+    """Return the guarantee of a fitted estimator, None if no part of it has one.
+
+    So it is where private models are put together in a way that is not accounted for,
+    as by calibration in folds: `privacy_report` says what is not covered, and why.
 
     Parameters
     ----------
