@@ -5413,6 +5413,13 @@ MUTANTS = [
         "FEW_OUTSIDE = 0.01",
         "one cell in a thousand outside a public range is not told of",
     ),
+    (
+        "h1830",
+        "postprocessing/_decisions.py",
+        'if rates is not None and self.repair_ != "constant":',
+        'if rates is not None and self.repair_ == "repaired":',
+        "a repair that stands back does not say which true classes its interval leaves out",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

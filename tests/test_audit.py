@@ -339,6 +339,18 @@ HOLDERS = {
 }
 
 
+def test_an_array_may_hold_itself():
+    """Directly and by what it holds; what it holds besides is seen."""
+    found = []
+    for x in (1.5, 0.5):
+        array = _given(x, np.ndarray, 2)
+        array[:] = 0.0
+        array.itself, array.more = array, [array, {"deep": array}]
+        found.append(leaves_of({"first": array, "second": array}))
+    assert leaf_differences(found[0], found[0]) == []
+    assert leaf_differences(*found)
+
+
 @pytest.mark.parametrize("holder", HOLDERS)
 def test_leaves_see_what_an_object_holds_however_it_is_made(holder):
     one, twin, other = (leaves_of(HOLDERS[holder](x)) for x in (1.5, 1.5, 0.5))
@@ -732,13 +744,29 @@ def _votes_of_private_models():
     return VotingRegressor([("one", votes), ("other", votes)])
 
 
+class _HoldsItself(LinearRegression):
+    """As models that call something back do."""
+
+    def fit(self, X, y):
+        super().fit(X, y)
+        self.itself, self.answer = self, self.predict
+        return self
+
+
 @pytest.mark.parametrize(
-    "model", [RandomForestRegressor(3), _votes_of_private_models(), LinearRegression()]
+    "model",
+    [
+        RandomForestRegressor(3),
+        _votes_of_private_models(),
+        LinearRegression(),
+        _HoldsItself(),
+    ],
 )
 def test_equal_tables_are_equal_whatever_else_a_wrapped_model_draws(model):
     """Forests and votes fit beside random names, which a replayed fit draws no more.
 
-    Coefficients are a part of a larger array, and in a replay one of their own.
+    Coefficients are a part of a larger array, and in a replay one of their own. A model
+    that holds itself holds no other one there.
     """
     X = np.linspace(-1, 1, 40).reshape(20, 2)
     same = Table(X, X[:, 0], np.arange(20) % 2)

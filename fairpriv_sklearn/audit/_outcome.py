@@ -164,8 +164,10 @@ def _walk(value, path, found, seen, depth):
         found[path] = f"int {value}" if number.dtype == object else number
     elif _is_numeric(value):
         found[path] = value
-        for name, item in _beside(value):
-            _walk(item, f"{path}{name}", found, seen, depth + 1)
+        if id(value) not in seen:
+            seen[id(value)] = value
+            for name, item in _beside(value):
+                _walk(item, f"{path}{name}", found, seen, depth + 1)
     elif isinstance(value, _SKIPPED) or isinstance(value, types.ModuleType | type):
         found[path] = getattr(value, "__qualname__", type(value).__qualname__)
     elif depth > _MAX_DEPTH or id(value) in seen:

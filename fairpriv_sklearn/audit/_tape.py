@@ -238,21 +238,26 @@ def _wrapped_spy(tape: Tape, guarded: Callable):
         # Of its own, so that what follows does not hang on whether it was fitted.
         seed = random.getrandbits(32)
         # A constant that stands in for a model without rows is no such model.
-        if known is not None and known[0] is type(call.__self__):
-            call.__self__.__dict__ = copy.deepcopy(known[1])
+        if known is not None and type(known[0]) is type(call.__self__):
+            _give(call.__self__, *known)
             tape.wrapped.append(known)
             return call.__self__
         tape.wrapped.append(None)
         with fixed_randomness(seed):
             fitted = guarded(call, *args, **kwargs)
         if len(tape.releases) == n_releases:
-            state = vars(call.__self__)
+            known = call.__self__, vars(call.__self__)
             # A copy, as in a replay: a part of an array is whole there.
-            call.__self__.__dict__ = copy.deepcopy(state)
-            tape.wrapped[position:] = [(type(call.__self__), state)]
+            _give(call.__self__, *known)
+            tape.wrapped[position:] = [known]
         return fitted
 
     return taped_guarded
+
+
+def _give(model, owner, state: dict) -> None:
+    """Give a model a copy of what another one holds, itself in the other's place."""
+    model.__dict__ = copy.deepcopy(state, {id(owner): model})
 
 
 # --- diffprivlib ----------------------------------------------------------------------

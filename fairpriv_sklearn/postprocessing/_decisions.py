@@ -435,12 +435,10 @@ class DecisionRepair(MetaRepair):
     def _leave_out(self, few: np.ndarray, rates: list | None) -> None:
         """Note, and say, which groups and true classes a blind repair left out."""
         self.pooled_groups_ = self.groups_[few]
-        if self.repair_ != "repaired":
-            return
-        if few.any():
+        if few.any() and self.repair_ == "repaired":
             said = untold_message(self.pooled_groups_.tolist(), len(self.groups_))
             self._note(f"{said} Decisions are made equal for the other groups alone.")
-        if rates is not None:
+        if rates is not None and self.repair_ != "constant":
             unknown = {y for y, _ in self._rates()} - {y for y, _ in rates}
             if unknown:
                 listed = self.classes_[sorted(unknown)].tolist()
