@@ -2374,6 +2374,27 @@ MUTANTS = [
         "true classes of which noise drowns a group are compared",
     ),
     (
+        "h1775",
+        "preprocessing/_draft.py",
+        "frequent = noisy[-1] - SURE * scale > _FREQUENT * total",
+        "frequent = noisy[-1] > _FREQUENT * total",
+        "texts beside numbers are told of where noise alone has them",
+    ),
+    (
+        "h1776",
+        "preprocessing/_table_encoder.py",
+        "now if was.declared.kind else now.with_texts(seen, total, scale)",
+        "now",
+        "texts beside numbers that count as missing are passed over in silence",
+    ),
+    (
+        "h1777",
+        "preprocessing/_draft.py",
+        "_FREQUENT = 1 / 20",
+        "_FREQUENT = 1 / 10",
+        "a twentieth of the cells is lost in silence",
+    ),
+    (
         "h603",
         "postprocessing/_certificate.py",
         "drawn = smallest > DROWNED * noise_scale",

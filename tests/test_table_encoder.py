@@ -755,6 +755,7 @@ def _pairs():
         yield f"random {k}", first, second
 
 
+@pytest.mark.filterwarnings("ignore:In the columns:UserWarning")
 @pytest.mark.parametrize("name, first, second", _pairs())
 def test_replay_on_neighbours(name, first, second):
     """Nothing but the released counts tells neighbours apart, by as much as claimed."""
@@ -780,6 +781,7 @@ def test_replay_on_neighbours(name, first, second):
         )
 
 
+@pytest.mark.filterwarnings("ignore:In the columns:UserWarning")
 @pytest.mark.parametrize("neighboring", ["replace_one", "add_remove"])
 @pytest.mark.parametrize("n", [1, 2, 7])
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, math.inf])
@@ -1804,6 +1806,41 @@ def test_money_that_is_held_as_text_is_told_and_parsed():
         category = {"kind": "category"}
         clone(encoder).set_params(codebook={"pay": category}).fit(frame[["pay"]])
         clone(encoder).set_params(min_records=10_000).fit(frame)
+
+
+@pytest.mark.parametrize(
+    ("share", "noise", "said"),
+    [(0.2, 0.0, True), (0.055, 0.0, True), (0.045, 0.0, False), (0.055, 5.0, False)],
+)
+def test_texts_beside_numbers_are_told(share, noise, said):
+    """From a twentieth of the records on, surely beside the noise."""
+    draft = DPTableEncoder(codebook={"hours": {"kind": "number"}})
+    draft.feature_names_in_, draft.n_features_in_ = np.array(["hours"], dtype=object), 1
+    (column,) = draft._drafts()
+    seen = np.array([700.0, 0.0, 0.0, 1000 * share])
+    assert column.with_texts(seen, 1000.0, noise).has_texts == said
+    listed = replace(column, declared=replace(column.declared, kind="category"))
+    assert not listed.with_texts(seen, 1000.0, noise).has_texts
+
+
+def test_a_scale_that_ends_in_text_is_told():
+    """'5+' was missing beside 0 to 4, and nothing said so; a list keeps it."""
+    rng = np.random.default_rng(0)
+    hours = rng.choice(["0", "1", "2", "3", "4", "5+"], 3000)
+    age = rng.integers(18, 80, 3000).astype(object)
+    age[:60] = "unknown"
+    frame = pd.DataFrame({"hours": hours, "age": age})
+    with pytest.warns(
+        UserWarning, match=r"columns \['hours'\] more .* as missing"
+    ) as told:
+        DPTableEncoder(epsilon=1.0, random_state=0).fit(frame)
+    assert len(told) == 1
+    listed = {
+        "hours": {"kind": "category", "categories": ["0", "1", "2", "3", "4", "5+"]}
+    }
+    DPTableEncoder(listed, epsilon=1.0, random_state=0).fit(frame)
+    number = {"hours": {"kind": "number"}}  # whoever declares it knows it
+    DPTableEncoder(number, epsilon=1.0, random_state=0).fit(frame)
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,8 @@ from ._ranks import (
 
 # A count of missing cells below so many standard deviations is noise.
 _SIGNIFICANT = 3.0
+# Texts beside numbers count as missing, and are told of from this part of records on.
+_FREQUENT = 1 / 20
 # An atom is a cell that has at least this part of the records, this many times as many
 # as each beside it, and more than so many standard deviations of the noise explain. On
 # simulated columns 1/8 to 1/16 and 2 to 3 are alike; by its part alone a cell of 1/16
@@ -55,6 +57,7 @@ class Draft(LearntColumn):
     categories: tuple | None = None
     has_missing: bool | None = None
     has_many_others: bool = False  # whether categories that do not show are frequent
+    has_texts: bool = False  # whether texts are frequent beside its numbers or dates
     counts: np.ndarray | None = None  # of cells or categories, others, and missing ones
 
     @property
@@ -71,6 +74,13 @@ class Draft(LearntColumn):
             return False
         *listed, others, missing = self.counts
         return bool(others > missing + math.fsum(listed))
+
+    def with_texts(self, noisy, total, scale) -> Draft:
+        """The column, with whether texts are frequent: the last of its noisy counts."""
+        if not self.is_number:
+            return self
+        frequent = noisy[-1] - SURE * scale > _FREQUENT * total
+        return replace(self, has_texts=bool(frequent))
 
     def with_location(self, total, scale, common) -> Draft:
         """The column with edges at its quantiles; `common` are the shares of many."""

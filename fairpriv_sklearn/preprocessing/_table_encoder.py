@@ -465,6 +465,10 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         if total == math.inf:
             total = max(1.0, float(np.mean([seen.sum() for seen in counts])))
         columns = placed_columns(located, counts, total, scale)
+        columns = [
+            now if was.declared.kind else now.with_texts(seen, total, scale)
+            for was, now, seen in zip(located, columns, counts, strict=True)
+        ]
         common = _common_shares(columns, counts, total) if scale < _DROWNED else None
         if LOOKS in wall._lines:
             columns = look_closer(wall, rows, columns, total)
@@ -491,8 +495,8 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
     def _warn_of_text(self, drafts, unknown, n_others) -> None:
         """Say of which columns that nobody declared a hash is nearly all that counts.
 
-        Or nothing, if others share no or one indicator. By what is released: noisy
-        counts of the categories and of all others.
+        Or nothing, if others share no or one indicator; and in which texts count as
+        missing. By what is released: noisy counts of kinds, categories and others.
         """
         drafts = [draft for draft in drafts if draft.position in unknown]
         names = [draft.name for draft in drafts if draft.is_mostly_hashed]
@@ -505,6 +509,14 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
                 f"share for this epsilon, so that {left}: "
                 "parse_cells (fairpriv_sklearn.preprocessing) reads money, percentages "
                 "and dates, and a code book lists categories or leaves columns out.",
+                UserWarning,
+            )
+        names = [draft.name for draft in drafts if draft.has_texts]
+        if names:
+            warn_caller(
+                f"In the columns {names} more than a twentieth of the cells are text "
+                "beside numbers or dates, as '5+' is beside 4: they count as missing. "
+                "A code book that lists categories keeps them apart.",
                 UserWarning,
             )
 
