@@ -5441,6 +5441,13 @@ MUTANTS = [
         'if rates is not None and self.repair_ == "repaired":',
         "a repair that stands back does not say which true classes its interval leaves out",
     ),
+    (
+        "h1831",
+        "generative/_base.py",
+        "fits = basis.ndim == 2 and basis.size > 0 and",
+        "fits = basis.ndim == 2 and",
+        "a basis without columns costs what an encoder in front of it spends",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

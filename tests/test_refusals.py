@@ -1215,6 +1215,7 @@ def test_labels_of_a_generator_are_looked_at_first(kind):
     [
         ({"basis": [0.6, 0.8]}, "basis must have orthonormal columns"),
         ({"basis": [[1.0], [1.0]]}, "basis must have orthonormal columns"),
+        ({"basis": np.zeros((2, 0))}, "basis must have orthonormal columns"),
         ({"basis": "text"}, "'basis'"),
         ({"hidden_layer_sizes": (8, 0)}, "hidden_layer_sizes must be positive"),
     ],

@@ -188,7 +188,7 @@ class BaseGenerator(DPEstimator):
         """The basis that was given, for so many columns of a table if that is known."""
         with domain("basis"):
             basis = np.asarray(self.basis, dtype=np.float64)
-        fits = basis.ndim == 2 and n_rows in (None, len(basis))
+        fits = basis.ndim == 2 and basis.size > 0 and n_rows in (None, len(basis))
         if not fits or not _is_orthonormal(basis):
             rows = "" if n_rows is None else f"{n_rows} rows and "
             raise ValueError(
