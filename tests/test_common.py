@@ -590,6 +590,7 @@ def test_privacy_rubric(entry):
     assert ".. rubric:: Privacy" in doc
     assert doc.index(".. rubric:: Privacy") < doc.index("Parameters\n---")
     assert ">>>" in doc
+    assert "Raises\n------" in doc and "Warns\n-----" in doc
 
 
 def test_groups_and_first_sign_are_what_the_checks_use():

@@ -153,6 +153,12 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
 
+    Raises
+    ------
+    ValueError
+        Before the budget is spent, if a feature or target is no finite number, a public
+        bound is malformed, or `epsilon` is too small for its noise to be drawn.
+
     Warns
     -----
     PrivacyLeakWarning

@@ -120,6 +120,12 @@ class DPOutputPerturbationLogisticRegression(
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
 
+    Raises
+    ------
+    ValueError
+        Before the budget is spent, if a feature is no finite number, a label is not in
+        its public list, or a public bound is malformed.
+
     Warns
     -----
     PrivacyLeakWarning

@@ -135,6 +135,21 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
 
+    Raises
+    ------
+    ValueError
+        Before the budget is spent, if the code book or `sensitive_features` names a
+        column that is not there, if a cell is one that the code book rules out, or if
+        `epsilon` is too small for its noise to be drawn.
+
+    Warns
+    -----
+    UserWarning
+        As the noisy counts tell it, of columns that nobody declared: if most of their
+        cells are texts that too few records share, or more than a twentieth are text
+        beside numbers or dates, which counts as missing. And if `interactions` are
+        asked for and no columns are multiplied.
+
     See Also
     --------
     Codebook : What is public about the columns.
