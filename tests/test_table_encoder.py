@@ -41,7 +41,12 @@ from fairpriv_sklearn.preprocessing import (
 )
 from fairpriv_sklearn.preprocessing._cells import TableReader, key_of
 from fairpriv_sklearn.preprocessing._codebook import whole_days
-from fairpriv_sklearn.preprocessing._counting import ColumnCounts, Counted, voted_kinds
+from fairpriv_sklearn.preprocessing._counting import (
+    ColumnCounts,
+    Counted,
+    told_total,
+    voted_kinds,
+)
 from fairpriv_sklearn.preprocessing._draft import Draft, _atoms, _outer_runs
 from fairpriv_sklearn.preprocessing._encoded import (
     CategoryColumn,
@@ -1809,18 +1814,53 @@ def test_money_that_is_held_as_text_is_told_and_parsed():
 
 
 @pytest.mark.parametrize(
-    ("share", "noise", "said"),
-    [(0.2, 0.0, True), (0.055, 0.0, True), (0.045, 0.0, False), (0.055, 5.0, False)],
+    ("share", "noise", "doubt", "said"),
+    [
+        (0.2, 0.0, 0.0, True),
+        (0.055, 0.0, 0.0, True),
+        (0.045, 0.0, 0.0, False),
+        (0.055, 5.0, 0.0, False),
+        (0.055, 0.0, 30.0, False),
+        (0.45, 5.0, 0.0, True),
+        (0.49, 5.0, 0.0, False),  # noise may have taken texts for numbers
+        (0.45, 0.0, 30.0, False),
+    ],
 )
-def test_texts_beside_numbers_are_told(share, noise, said):
+def test_texts_beside_numbers_are_told(share, noise, doubt, said):
     """From a twentieth of the records on, surely beside the noise."""
     draft = DPTableEncoder(codebook={"hours": {"kind": "number"}})
     draft.feature_names_in_, draft.n_features_in_ = np.array(["hours"], dtype=object), 1
     (column,) = draft._drafts()
     seen = np.array([700.0, 0.0, 0.0, 1000 * share])
-    assert column.with_texts(seen, 1000.0, noise).has_texts == said
+    assert column.with_texts(seen, 1000.0, noise, doubt).has_texts == said
     listed = replace(column, declared=replace(column.declared, kind="category"))
-    assert not listed.with_texts(seen, 1000.0, noise).has_texts
+    assert not listed.with_texts(seen, 1000.0, noise, doubt).has_texts
+
+
+def test_kinds_are_told_where_the_number_of_records_is_not():
+    """Of that, noise is many times that of a cell: texts were taken for numbers."""
+    frame = pd.DataFrame({"work": ["private", "public"] * 1000, "age": range(2000)})
+    kinds = []
+    for seed in range(80):
+        encoder = DPTableEncoder(
+            epsilon=0.03, neighboring="add_remove", random_state=seed
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            encoder.fit(frame)
+        kinds.append([column.kind for _, column in encoder.codebook_.entries])
+    assert kinds.count(["category", "number"]) >= 78
+
+
+def test_a_total_is_as_uncertain_as_all_cells_of_its_columns():
+    rng = np.random.default_rng(0)
+    draws = [[rng.normal(25, 7, 180), rng.normal(30, 7, 150)] for _ in range(2000)]
+    totals, doubts = zip(*(told_total(counts, 7.0) for counts in draws), strict=True)
+    assert np.mean(totals) == pytest.approx(4500, rel=0.01)
+    assert np.std(totals) == pytest.approx(doubts[0], rel=0.06)
+    # One column tells that there are more.
+    seen = np.array([900.0, 30.0, -20.0, 0.0]), np.full(4, -50.0)
+    assert told_total(seen, 7.0)[0] == 900.0
 
 
 def test_a_scale_that_ends_in_text_is_told():

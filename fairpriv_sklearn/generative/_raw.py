@@ -20,6 +20,7 @@ from ..preprocessing import (
     looks,
     placed_columns,
     refuse_unknown,
+    told_total,
     universal_edges,
     without_missing_values,
 )
@@ -271,8 +272,8 @@ def learn_columns(wall, rows, columns, n_records) -> list[LevelColumn]:
         counts, _ = wall.release_keyed(query, rows, name=PLACES)
         scale = wall.scale(query, name=PLACES)
         counts = query.split(counts)
-        total = n_records or max(1.0, float(np.mean([seen.sum() for seen in counts])))
-        placed = placed_columns(located, counts, total, scale)
+        total, doubt = (n_records, 0.0) if n_records else told_total(counts, scale)
+        placed = placed_columns(located, counts, total, scale, doubt)
         placed = look_closer(wall, rows, placed, total)
         _tell_of_noise(located, counts, scale, placed)
         of_all = _places_of_all(placed, counts, scale)

@@ -16,6 +16,7 @@ from ._counting import (
     check_lists,
     placed_columns,
     refuse_unknown,
+    told_total,
     without_missing_values,
 )
 from ._places import SURE, LearntColumn, Places, look_closer, looks

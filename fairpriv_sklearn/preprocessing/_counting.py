@@ -1,5 +1,6 @@
 """What the table encoder asks of private rows: one count per record and column."""
 
+import math
 from collections import Counter
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -131,7 +132,23 @@ def without_missing_values(cells: Cells, missing_values: tuple) -> Cells:
     return Cells(kinds, np.where(absent, np.nan, cells.values), cells._texts)
 
 
-def voted_kinds(declared, counts, total: float, noise: float) -> list[str]:
+# Standard deviations that cells with records exceed.
+_STANDS_OUT = 5.0
+
+
+def told_total(counts, noise: float) -> tuple[float, float]:
+    """Number of records by noisy counts of columns, and its standard deviation.
+
+    Each column counts every record once. There are as many as stand out of the noise.
+    """
+    total = max(1.0, float(np.mean([seen.sum() for seen in counts])))
+    sure = max(float(seen[seen > _STANDS_OUT * noise].sum()) for seen in counts)
+    return max(total, sure), noise * math.sqrt(sum(map(len, counts))) / len(counts)
+
+
+def voted_kinds(
+    declared, counts, total: float, noise: float, doubt: float = 0.0
+) -> list[str]:
     """Kinds of some columns: declared, or most likely by noisy counts of their cells.
 
     A column's cells that are not missing are of one kind; a kind that few columns have
@@ -147,6 +164,8 @@ def voted_kinds(declared, counts, total: float, noise: float) -> list[str]:
         Number of cells of each.
     noise : float
         Standard deviation of a count.
+    doubt : float, default=0.0
+        That of `total`.
     """
     pairs = zip(declared, counts, strict=True)
     votes = np.reshape([seen[-3:] for kind, seen in pairs if kind is None], (-1, 3))
@@ -156,13 +175,20 @@ def voted_kinds(declared, counts, total: float, noise: float) -> list[str]:
     shares = np.clip(others.mean(axis=0) / total, _RARE_KIND, 1.0)
     odds = np.log(shares / max(_RARE_KIND, 1.0 - shares.sum()))
     cells = np.where(missing > 3 * noise, np.maximum(total - missing, 1.0), total)
-    scores = cells * (others - cells / 2) / max(noise, 1e-9) ** 2 + odds
+    square = max(noise, 1e-9) ** 2
+    scores = cells * (others - cells / 2) / square + odds
+    # If a column is of that kind, its count misses the cells by their doubt, too.
+    wide = square + doubt**2
+    scores += (others - cells) ** 2 * (1 / square - 1 / wide) / 2
+    scores -= math.log(wide / square) / 2
     scores = np.column_stack([np.zeros(len(scores)), scores])
     found = (("number", "date", "category")[best] for best in scores.argmax(axis=1))
     return [next(found) if kind is None else kind for kind in declared]
 
 
-def placed_columns(columns, counts, total: float, scale: float) -> list:
+def placed_columns(
+    columns, counts, total: float, scale: float, doubt: float = 0.0
+) -> list:
     """The columns, of the kinds that noisy counts tell, with where their numbers lie.
 
     Parameters
@@ -174,9 +200,11 @@ def placed_columns(columns, counts, total: float, scale: float) -> list:
         Number of records.
     scale : float
         Standard deviation of a count.
+    doubt : float, default=0.0
+        That of `total`.
     """
     declared = [column.declared.kind for column in columns]
-    kinds = voted_kinds(declared, counts, total, scale)
+    kinds = voted_kinds(declared, counts, total, scale, doubt)
     triples = zip(columns, counts, kinds, strict=True)
     return [column.placed(seen, scale, kind) for column, seen, kind in triples]
 

@@ -75,12 +75,17 @@ class Draft(LearntColumn):
         *listed, others, missing = self.counts
         return bool(others > missing + math.fsum(listed))
 
-    def with_texts(self, noisy, total, scale) -> Draft:
-        """The column, with whether texts are frequent: the last of its noisy counts."""
+    def with_texts(self, noisy, total, scale, doubt) -> Draft:
+        """The column, with whether texts are frequent: the last of its noisy counts.
+
+        If they may be most of its cells, noise took it for numbers. `doubt` is the
+        standard deviation of `total`.
+        """
         if not self.is_number:
             return self
-        frequent = noisy[-1] - SURE * scale > _FREQUENT * total
-        return replace(self, has_texts=bool(frequent))
+        least = _FREQUENT * (total + SURE * doubt) + SURE * scale
+        most = (total - SURE * doubt) / 2 - SURE * scale
+        return replace(self, has_texts=bool(least < noisy[-1] < most))
 
     def with_location(self, total, scale, common) -> Draft:
         """The column with edges at its quantiles; `common` are the shares of many."""

@@ -34,6 +34,7 @@ from ._counting import (
     check_lists,
     placed_columns,
     refuse_unknown,
+    told_total,
 )
 from ._draft import Draft
 from ._encoded import (
@@ -469,19 +470,18 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
     def _locate(self, wall, rows, located, total) -> tuple[dict[int, Draft], float]:
         """Find where numbers lie, and the kind of columns that nobody declared.
 
-        And how many records there are, where that is not public (`total` is infinite):
-        the mean of what the columns say.
+        And how many records there are, where that is not public (`total` is infinite).
         """
         if not located:
             return {}, total
         query = ColumnCounts(tuple(c.located() for c in located))
         noisy, _, scale = _asked(wall, query, rows, _FIRST)
-        counts = query.split(noisy)
+        counts, doubt = query.split(noisy), 0.0
         if total == math.inf:
-            total = max(1.0, float(np.mean([seen.sum() for seen in counts])))
-        columns = placed_columns(located, counts, total, scale)
+            total, doubt = told_total(counts, scale)
+        columns = placed_columns(located, counts, total, scale, doubt)
         columns = [
-            now if was.declared.kind else now.with_texts(seen, total, scale)
+            now if was.declared.kind else now.with_texts(seen, total, scale, doubt)
             for was, now, seen in zip(located, columns, counts, strict=True)
         ]
         common = _common_shares(columns, counts, total) if scale < _DROWNED else None
