@@ -998,7 +998,7 @@ def test_exit_codes(factory, code, capsys):
 
 
 def test_a_factory_in_a_file_is_told_the_name_of_its_module(capsys):
-    assert main(["theirs.py:make"]) == 2
+    assert main(["folder/theirs.py:make"]) == 2
     assert "write theirs:make in the folder of the file" in capsys.readouterr().err
 
 

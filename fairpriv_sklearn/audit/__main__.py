@@ -96,7 +96,7 @@ def _audited(options) -> dict:
     if module.endswith(".py"):
         raise ValueError(
             f"factory must be module:function, not the name of a file: write "
-            f"{module.removesuffix('.py')}:{name} in the folder of the file."
+            f"{Path(module).stem}:{name} in the folder of the file."
         )
     sys.path.insert(0, os.getcwd())
     made = getattr(importlib.import_module(module), name)()

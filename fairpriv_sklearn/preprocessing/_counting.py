@@ -14,6 +14,7 @@ from ._cells import DATE, MISSING, TEXT, Cells, TableReader
 from ._ranks import counts_within
 
 _RARE_KIND = 0.02  # no kind of column is less likely
+SURE = 5.0  # standard deviations by which a count surely stands out of its noise
 _CHECKED = 1 << 14  # rows that are held against lists at once
 
 
@@ -132,17 +133,13 @@ def without_missing_values(cells: Cells, missing_values: tuple) -> Cells:
     return Cells(kinds, np.where(absent, np.nan, cells.values), cells._texts)
 
 
-# Standard deviations that cells with records exceed.
-_STANDS_OUT = 5.0
-
-
 def told_total(counts, noise: float) -> tuple[float, float]:
     """Number of records by noisy counts of columns, and its standard deviation.
 
     Each column counts every record once. There are as many as stand out of the noise.
     """
     total = max(1.0, float(np.mean([seen.sum() for seen in counts])))
-    sure = max(float(seen[seen > _STANDS_OUT * noise].sum()) for seen in counts)
+    sure = max(float(seen[seen > SURE * noise].sum()) for seen in counts)
     return max(total, sure), noise * math.sqrt(sum(map(len, counts))) / len(counts)
 
 

@@ -15,7 +15,7 @@ from .._shared.arrays import project_simplex
 from .._wall import KeyedRelease, PrivacyFilter, Rows
 from ._cells import key_of
 from ._codebook import Column
-from ._counting import ColumnCounts, Counted
+from ._counting import SURE, ColumnCounts, Counted
 from ._ranks import (
     PARTS,
     date_edges,
@@ -26,9 +26,9 @@ from ._ranks import (
 )
 
 LOOKS, N_LOOKS = "parts of crowded cells", 3  # these divide a cell by 2**18
-# Two cells are looked into that hold so much of a column, and stand out of the noise by
-# so many standard deviations. With .8 a quarter of other numbers hides the rest.
-_CROWD, SURE = 0.6, 5.0
+# Two cells are looked into that surely hold so much of a column. With .8 a quarter of
+# other numbers hides the rest.
+_CROWD = 0.6
 # That the cells of a column are dates is known before it is asked where they lie: so
 # many are enough there. On simulated tables 1.5 is as good and 5 is worse.
 _LIKELY = 3.0
