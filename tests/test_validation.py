@@ -29,6 +29,7 @@ from fairpriv_sklearn.mechanisms import (
 )
 from fairpriv_sklearn.model_selection import (
     ConstrainedScore,
+    DPGridSearchCV,
     dp_cross_validate,
 )
 from fairpriv_sklearn.model_selection._scoring import (
@@ -36,8 +37,9 @@ from fairpriv_sklearn.model_selection._scoring import (
     Reading,
     Statistic,
 )
-from fairpriv_sklearn.postprocessing import DP2DPClassifier
+from fairpriv_sklearn.postprocessing import DP2DPClassifier, DPBarycenterRegressor
 from fairpriv_sklearn.privacy import (
+    PrivacyLeakWarning,
     PrivacyLedger,
 )
 
@@ -334,3 +336,55 @@ def test_labels_that_come_as_objects():
         model, X, y.astype(object), classes=[0, 1], cv=2, random_state=0
     )
     assert len(result.scores["accuracy"].scores) == 2
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_label_that_one_fold_lacks_stops_no_fit_that_is_paid(named):
+    rng = np.random.default_rng(0)
+    X, rare = rng.uniform(-1, 1, size=(60, 2)), np.zeros(60, dtype=int)
+    rare[7] = 1
+    group = np.arange(60) % 2
+    group[8] = 2
+    line = DPLinearRegression(bounds=(-1, 1), target_bounds=(-1, 1))
+    model = logistic(classes=None, groups=None, fairness_weight=0.5)
+    repair = DPBarycenterRegressor(line, target_bounds=(-1, 1))
+    given = {"sensitive_features": group}
+    if named:
+        X, given = np.column_stack([group, X]), {}
+        for owner in model, repair:
+            owner.set_params(sensitive_features=0)
+    for estimator, y, facts in (
+        (model, rare, {"classes", "groups"}),
+        (repair, X[:, 1], {"groups"}),
+    ):
+        with pytest.warns(PrivacyLeakWarning, match=r"`(groups|classes)`") as told:
+            result = dp_cross_validate(
+                estimator, X, y, **given, epsilon=4.0, cv=2, return_estimator=True
+            )
+        said = sorted(str(one.message).split("`")[1] for one in told)
+        assert said == sorted(facts) and result.privacy_.epsilon == math.inf
+        for fitted in result.estimators:
+            assert fitted.groups_.tolist() == [0, 1, 2]
+            assert facts == set(fitted.privacy_.conditional_on)
+        assert facts == set(result.privacy_.conditional_on)
+        with pytest.warns(PrivacyLeakWarning):
+            search = DPGridSearchCV(estimator, {"epsilon": [9.0]}, epsilon=4.0)
+            search.fit(X, y, **given)
+        assert facts == set(search.privacy_.conditional_on)
+        assert search.best_estimator_.groups_.tolist() == [0, 1, 2]
+
+
+def test_groups_of_another_column_are_not_told():
+    rng = np.random.default_rng(0)
+    X, group = rng.uniform(-1, 1, size=(60, 2)), np.arange(60) % 2
+    X[:, 0] = np.arange(60) % 3
+    inner = logistic(groups=None, sensitive_features=0, classes=None)
+    outer = DP2DPClassifier(inner, classes=None)
+    y = (X[:, 1] > 0).astype(int)
+    with pytest.warns(PrivacyLeakWarning):
+        result = dp_cross_validate(
+            outer, X, y, sensitive_features=group, cv=2, return_estimator=True
+        )
+    for fitted in result.estimators:
+        assert fitted.groups_.tolist() == [0, 1]
+        assert fitted.estimator_.groups_.tolist() == [0, 1, 2]

@@ -260,7 +260,7 @@ def code_groups(labels: list | np.ndarray, groups) -> tuple[np.ndarray, list, Fa
         if isinstance(labels, np.ndarray):
             labels = labels.tolist()
         with domain(LABELS):
-            groups = _sorted_groups(set(labels))
+            groups = sorted_groups(set(labels))
         fact = warn_leak("groups", "the list of groups")
         if len(groups) < 2:
             raise ValueError(
@@ -620,7 +620,8 @@ def _outside(groups: list, way_out: str = "") -> str:
     )
 
 
-def _sorted_groups(groups: set) -> list:
+def sorted_groups(groups: set) -> list:
+    """Sort labels, those of several types by the names of their types."""
     try:
         return sorted(groups)
     except TypeError:  # labels of several types

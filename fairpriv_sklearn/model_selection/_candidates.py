@@ -258,6 +258,30 @@ def candidate(
     return chosen
 
 
+def told_lists(chosen, task) -> set[str]:
+    """Give a candidate without public lists those of all rows; return what they are of.
+
+    Else a label that is not among the rows of one fit would stop it, once all is paid.
+    """
+    read = _read_by_fits(chosen, task) & {"classes"}
+    if _reads_known_groups(chosen, task):
+        read.add("groups")
+    told(chosen, {name: task.labels(name) for name in read})
+    return read
+
+
+def _reads_known_groups(chosen, task) -> bool:
+    """Whether a fit would list the groups of its rows, and they are those of `task`."""
+    params = chosen.get_params().items()
+    found = [v for k, v in params if k.rpartition("__")[2] == "sensitive_features"]
+    named = {repr(columns) for columns in found if columns is not None}
+    if task.groups is None or len(named) > (task.given is None):
+        return False  # nobody here knows them, or of some steps they are others
+    steps = budget_owners(chosen)  # those inside a repair are not handed groups
+    outer = [steps[path] for path in nested.outermost(steps)]
+    return any("groups" in _read_from_data(step, task) for step in outer)
+
+
 def _is_relabelled(chosen, path: str) -> bool:
     """Whether the target that a step sees may be another than that of the whole."""
     return any(
@@ -476,14 +500,21 @@ def _check_members(chosen, task) -> set[str]:
     expected = refuse_uncovered(chosen, task.neighboring)
     refuse_learners(chosen, task.X)
     conditions = set() if expected is None else set(expected.conditional_on)
-    repairs = [one for one in owners.values() if hasattr(one, "base_guarantee")]
+    return conditions | _read_by_fits(chosen, task)
+
+
+def _read_by_fits(chosen, task) -> set[str]:
+    """Facts that nobody stated, and that the fits inside a candidate read."""
+    owners = nested.owners(chosen).values()
+    repairs = [one for one in owners if hasattr(one, "base_guarantee")]
     arguments = ("estimator", "group_estimator")
     models = [getattr(one, name, None) for one in repairs for name in arguments]
     labelled = [last_step(model) for model in models]  # these are told their labels
-    for step in steps.values():
+    found = set()
+    for step in budget_owners(chosen).values():
         read = _read_from_data(step, task)
-        conditions |= read - ({"classes"} if step in labelled else set())
-    return conditions
+        found |= read - ({"classes"} if step in labelled else set())
+    return found
 
 
 def _read_from_data(step, task) -> set[str]:
@@ -510,12 +541,17 @@ CHOSEN = "the choice of this candidate, which the guarantee of its search pays f
 
 
 def tell_of_the_choice(winner) -> None:
-    """Let no guarantee inside the winner stand alone: which one won is private too.
+    """Let no guarantee inside the winner stand alone: which one won is private too."""
+    tell_inside(winner, {CHOSEN})
+
+
+def tell_inside(model, conditions: set[str]) -> None:
+    """Write into all guarantees inside a model what they depend on as well.
 
     What came frozen is the caller's own. Models of diffprivlib have no statement of
     their own, and get one.
     """
-    inside = estimators_inside(winner)
+    inside = estimators_inside(model)
     frozen = [one for one in inside if isinstance(one, FrozenEstimator)]
     given = {id(one) for each in frozen for one in estimators_inside(each)}
     for one in inside:
@@ -523,7 +559,7 @@ def tell_of_the_choice(winner) -> None:
         if is_diffprivlibs(one):
             own = own_guarantee(one)
         if isinstance(own, PrivacyGuarantee) and id(one) not in given:
-            one.privacy_ = own.qualified(conditional_on=(CHOSEN,))
+            one.privacy_ = own.qualified(conditional_on=sorted(conditions))
 
 
 # --- Fitting and predicting -----------------------------------------------------------

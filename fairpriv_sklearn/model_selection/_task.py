@@ -9,7 +9,7 @@ from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.utils.validation import column_or_1d
 
 from .._door.bounds import public_target_range, read_target_range
-from .._door.groups import NEEDED, code_groups
+from .._door.groups import NEEDED, code_groups, sorted_groups
 from .._door.labels import encode_labels
 from .._door.readers import refuse_cells
 from .._shared.domain import (
@@ -41,6 +41,8 @@ class Task:
     y : ndarray of shape (n_rows,)
     given : array-like or None
         Sensitive features to hand to the candidates.
+    groups : list or None
+        Group of each row, where anybody names them.
     codes : ndarray or None
         Position of each row's group in the public list, where the score needs it.
     statistic : Statistic
@@ -53,6 +55,7 @@ class Task:
     X: Any
     y: np.ndarray
     given: Any
+    groups: list | None
     codes: np.ndarray | None
     statistic: Statistic
     neighboring: str
@@ -72,11 +75,22 @@ class Task:
         model = candidates.candidate(estimator, params, share, noise, self.public)
         if not len(rows):
             return self.stand_in(), candidates.expected_cost(model, self.neighboring)
+        read = candidates.told_lists(model, self)
         before = clone(model)
         X, given = rows_of(self.X, rows), rows_of(self.given, rows)
         if not candidates.fit_quietly(model, X, self.y[rows], given):
             return None, None
-        return model, candidates.check_cost(model, before, share, self.neighboring)
+        cost = candidates.check_cost(model, before, share, self.neighboring)
+        if read:
+            cost = cost.qualified(conditional_on=read)
+            candidates.tell_inside(model, read)
+        return model, cost
+
+    def labels(self, name: str) -> list:
+        """Return the labels of all rows, of "classes" or of "groups"."""
+        if name == "classes":
+            return np.unique(self.y).tolist()
+        return sorted_groups(set(self.groups))
 
     def query(self, model, rows: np.ndarray) -> np.ndarray:
         """Return the exact statistic of `model` on some rows."""
@@ -212,6 +226,7 @@ def make_task(owner, estimator, X, y, sensitive_features, scorings: Iterable) ->
         groups.X,
         y,
         groups.given,
+        groups.labels,
         codes,
         statistic,
         owner.neighboring,
