@@ -10,6 +10,7 @@ import numpy as np
 
 from .._training._bounded import COUNT_SHARE
 from .._training._counts import Sizes, count_query
+from .._training._design import FeatureScaling
 from .._training._line_search import search_share
 from .._training._target import TARGET_SHARE, RangeCounts, TargetCounts
 from .._wall import (
@@ -25,6 +26,9 @@ from ._queries import AlongSlopes, Geometry, LossGradient, MeanResidual, SecondM
 
 # Number of records that public rules assume where the number is private.
 NOMINAL_RECORDS = 10_000
+_OF_FEATURES = {
+    one.name for one in (SecondMoments, LossGradient, AlongSlopes, MeanResidual)
+}
 
 
 @dataclass(frozen=True)
@@ -37,15 +41,18 @@ class GradientPlan:
     has_moments: bool = False
     has_constant: bool = False
     mu: float = math.inf
-    of_features = (SecondMoments.name, LossGradient.name, AlongSlopes.name)
-    of_constant = (*of_features, MeanResidual.name)
+
+    @property
+    def of_features(self) -> list:
+        """Lines that may tell a constant instead, where features would bring noise."""
+        return [line for line in self.lines if line.name in _OF_FEATURES]
 
     def left_after(self, n_steps: int) -> list:
-        """Lines that are not released yet after so many gradients."""
+        """Those of them that are not released yet after so many gradients."""
         return [
             replace(line, times=line.times - n_steps * (line.name == LossGradient.name))
-            for line in self.lines
-            if line.name in self.of_constant and line.name != SecondMoments.name
+            for line in self.of_features
+            if line.name != SecondMoments.name
         ]
 
 
@@ -72,7 +79,7 @@ def gradient_plan(
     """
     n_weights = n_parts * geometry.n_columns * geometry.n_outputs
     mu = calibrate_gaussian(epsilon, delta)
-    n_steps = max_iter or number_of_steps(mu, n_assumed)
+    n_steps = max_iter or number_of_steps(mu * n_assumed)
     has_moments = is_worth_moments(geometry.n_columns, geometry.row_norm, mu, n_assumed)
     n_moments = SecondMoments(geometry, 1.0).n_coordinates
     # What is asked in their place may have more numbers.
@@ -108,6 +115,13 @@ def gradient_plan(
     lines.append(Release(AlongSlopes.name, "gaussian", search, n_searched, N_SEARCHES))
     has_constant = bool(constant)
     return GradientPlan(lines, n_steps, n_counts, has_moments, has_constant, mu)
+
+
+def intercept_column(scaling: FeatureScaling, signal: float) -> FeatureScaling:
+    """With an intercept's column that is larger where little else can be learnt."""
+    share = 0.3 * math.sqrt(300 / max(signal, 1e-9))
+    size = min(1.0, min(1.0, max(0.3, share)) * scaling.data_norm)
+    return replace(scaling, intercept=size)
 
 
 def constant_share(signal: float) -> float:

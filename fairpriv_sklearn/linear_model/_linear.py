@@ -14,7 +14,7 @@ from .._shared.domain import domain, refuse_dates
 from .._shared.sklearn import Interval, StrOptions, fit_context
 from .._training._bounded import BOUNDED_CONSTRAINTS, BoundedLinearMixin
 from .._training._constant import TargetTotals, constant_plan, released_constant
-from .._training._counts import asked_again, public_sizes
+from .._training._counts import public_sizes
 from .._training._target import (
     TARGET_BINS,
     TARGET_SHARE,
@@ -25,6 +25,7 @@ from .._wall import Rows, calibrate_gaussian, noise_source, open_wall, read_rows
 from ._gradient_plan import (
     NOMINAL_RECORDS,
     gradient_plan,
+    intercept_column,
     line_search_oracle,
     noisy_curvature,
 )
@@ -33,7 +34,6 @@ from ._moments import MomentRelease, ridge_from_moments
 from ._preconditioned import (
     SQUARE_CURVATURE,
     Constant,
-    intercept_column,
     largest_residual,
     preconditioned_descent,
     regression_ridge,
@@ -43,10 +43,8 @@ from ._queries import Geometry, MeanResidual, ResidualGradient
 from ._ranges import learn_ranges, may_learn, range_counts, scaled_rows
 from ._told_target import ToldTarget
 
-# Below this number of records times the Gaussian-DP parameter, only the mean is told;
-# it is believed to lie near the middle of `target_bounds`, by this standard deviation.
+# Below this number of records times the Gaussian-DP parameter, only the mean is told.
 SIGNAL_OF_FEATURES = 80.0
-PRIOR_OF_MEAN = 0.6
 # Below this features are on trial: where half of the gradients promise no more than
 # noise, all that is left tells the mean. Chosen on simulated tables, as is the above.
 SIGNAL_OF_TRIALS = 125.0
@@ -309,28 +307,21 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
     def _fit_gradients(self, rows: Rows, scaling, facts, noise):
         counted = self.neighboring == "add_remove"
         n_assumed = NOMINAL_RECORDS if counted else rows.n_rows
-        mu = calibrate_gaussian(self.epsilon, self.delta)
-        constant = 0.0
-        if self.fit_intercept:
-            wanted = intercept_column(scaling.data_norm, mu, n_assumed)
-            constant = replace(scaling, intercept=wanted).constant
-        geometry = Geometry(
-            self.n_features_in_, 1, scaling.unit, scaling.data_norm, constant
-        )
-        signal = n_assumed * mu
+        signal = n_assumed * calibrate_gaussian(self.epsilon, self.delta)
         is_constant = self.fit_intercept and signal < SIGNAL_OF_FEATURES
         on_trial = self.fit_intercept and signal < SIGNAL_OF_TRIALS
+        own = intercept_column(scaling, signal)
+        geometry = Geometry.scaled(own, self.n_features_in_, 1)
         targets, share = self._target_counts(signal, on_trial)
-        ranges = None
-        if self._learns and not is_constant:
-            ranges = range_counts(scaling, signal)
+        learns = self._learns and not is_constant
+        ranges = range_counts(scaling, signal) if learns else None
         plan = gradient_plan(
             geometry,
             epsilon=self.epsilon,
             delta=self.delta,
             n_assumed=n_assumed,
             n_counts=int(counted),
-            max_iter=self.max_iter or regression_steps(mu, n_assumed),
+            max_iter=self.max_iter or regression_steps(signal),
             targets=targets,
             target_share=share,
             ranges=ranges,
@@ -338,33 +329,48 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         )
         wall = open_wall(self, plan.lines, facts=facts, noise=noise)
         n_records = public_sizes(
-            wall, rows, (1, 1), n_counts=int(counted), min_group_size=None
+            wall, rows, (1, 1), n_counts=plan.n_counts, min_group_size=None
         ).n_records
         rows, scaling = learn_ranges(wall, rows, scaling, ranges, n_records)
-        target = ToldTarget(largest_residual(mu, n_assumed))
+        target = ToldTarget(largest_residual(signal))
         if targets:
-            known = targets, n_records, target.largest
-            target = ToldTarget.counted(wall, rows, *known)
-        center, width = target.center, target.width
+            target = target.counted(wall, rows, targets, n_records)
         level = target.level(wall, geometry, n_records)
+        trial = plan.n_steps // 2 if on_trial else 0
+        weights = covariance = None
+        if not is_constant:
+            told = wall, rows, plan, geometry, target, n_records
+            weights, covariance = self._descend(*told, signal, trial)
+        if weights is None:
+            # Features would only bring noise.
+            lines = plan.of_features if is_constant else plan.left_after(trial)
+            weights = np.zeros(self.n_features_in_)
+            intercept = target.mean(wall, rows, level, lines)
+        elif self.fit_intercept:
+            off = _level_off(wall, rows, level, weights)
+            weights, last = weights[:-1, 0], weights[-1, 0]
+            intercept = (last - off / geometry.constant) * geometry.constant
+        else:
+            weights, intercept = weights[:, 0], 0.0
+        self.n_iter_, width = plan.n_steps, target.width
+        if covariance is not None:
+            covariance = covariance * width**2
+        intercept = intercept * width + target.center
+        return weights * width, intercept, wall, covariance, scaling
 
-        def only_mean(lines):
-            """Features would only bring noise: all that is left tells the mean."""
-            weights = np.zeros((geometry.n_columns, 1))
-            off, spread = asked_again(wall, rows, level, lines, weights)
-            # As if the mean had been 0 with this standard deviation.
-            trust = PRIOR_OF_MEAN**2 / (PRIOR_OF_MEAN**2 + spread**2)
-            mean = np.clip(-off[0] * (1.0 if targets else trust), -1.0, 1.0)
-            return weights[:-1, 0], mean * width + center, wall, None, scaling
+    def _descend(
+        self, wall, rows: Rows, plan, geometry: Geometry, target, n_records, signal,
+        trial,
+    ):  # fmt: skip
+        """Weights by noisy gradients, and the covariance of their errors, if known.
 
-        self.n_iter_ = plan.n_steps
-        if is_constant:
-            lines = [line for line in plan.lines if line.name in plan.of_constant]
-            return only_mean(lines)
+        No weights where after the trial they promise no more than noise.
+        """
         curvature = noisy_curvature(
             wall, rows, geometry, n_records, plan, SQUARE_CURVATURE
         )
-        query = ResidualGradient(geometry, n_records, target.largest, center, width)
+        known = target.largest, target.center, target.width
+        query = ResidualGradient(geometry, n_records, *known)
         ridge = np.full(geometry.n_columns, (self.alpha or 0.0) / n_records + 1e-12)
         if self.fit_intercept:
             ridge[-1] = 0.0
@@ -373,8 +379,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             squares, slopes = target.at_scores(variances)
             return squares / n_records, slopes, 0.0, 0.0
 
-        trial = plan.n_steps // 2 if on_trial else 0
-        weights, covariance = preconditioned_descent(
+        return preconditioned_descent(
             lambda weights: wall.release(query, rows, weights),
             curvature,
             n_outputs=1,
@@ -382,7 +387,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             noise=wall.scale(query),
             max_iter=plan.n_steps,
             average=True,
-            noise_ridge=regression_ridge(mu, n_assumed),
+            noise_ridge=regression_ridge(signal),
             constant=Constant.guessed(target.start, target.sampling / n_records),
             at_scores=at_scores,
             search=LineSearch(
@@ -394,21 +399,6 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             ),
             trial=trial,
         )
-        if weights is None:
-            return only_mean(plan.left_after(trial))
-        if covariance is not None:
-            covariance = covariance * width**2
-        if self.fit_intercept:
-            # Bounded residuals draw the mean of a skewed target towards its median.
-            off = float(wall.release(level, rows, weights)[0])
-            # Not by a quotient: what is released may be zero.
-            trust = max(0.0, off**2 - wall.scale(level) ** 2) / max(off**2, 1e-300)
-            weights[-1] -= off * trust / constant
-        weights = weights[:, 0]
-        if not self.fit_intercept:
-            return weights, 0.0, wall, covariance, scaling
-        intercept = weights[-1] * constant * width + center
-        return weights[:-1] * width, intercept, wall, covariance, scaling
 
     def _target_counts(self, signal: float, on_trial: bool):
         """Counts that tell the range of the target, if any, and their share."""
@@ -479,3 +469,14 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         if covariance is not None:
             self.coef_covariance_ = self.coef_covariance_[0]
         self.intercept_ = float(self.intercept_[0] + low / 2 + high / 2)
+
+
+def _level_off(wall, rows: Rows, level: MeanResidual, weights) -> float:
+    """How far the mean residual is off, as far as it is to be trusted.
+
+    Bounded residuals draw the mean of a skewed target towards its median.
+    """
+    off = float(wall.release(level, rows, weights)[0])
+    # Not by a quotient: what is released may be zero.
+    trust = max(0.0, off**2 - wall.scale(level) ** 2) / max(off**2, 1e-300)
+    return off * trust

@@ -73,29 +73,25 @@ def is_worth_moments(
     return worth and n_columns <= _MOST_COLUMNS
 
 
-def number_of_steps(mu: float, n_records: float) -> int:
+# `signal` is the number of records times the Gaussian-DP parameter; public.
+
+
+def number_of_steps(signal: float) -> int:
     """More steps for more signal: 10 on Adult at epsilon .1, 17 at 1, at most 40."""
-    return round(min(40.0, max(10.0, 10 * (n_records * mu / 1000) ** 0.25)))
+    return round(min(40.0, max(10.0, 10 * (signal / 1000) ** 0.25)))
 
 
-def regression_steps(mu: float, n_records: float) -> int:
+def regression_steps(signal: float) -> int:
     """The same for regression, which gains by 20 sooner."""
-    sooner = min(20.0, n_records * mu / 50)
-    return max(number_of_steps(mu, n_records), round(sooner))
+    return max(number_of_steps(signal), round(min(20.0, signal / 50)))
 
 
-def intercept_column(data_norm: float, mu: float, n_records: float) -> float:
-    """Size of the intercept's column: larger where little else can be learnt."""
-    share = 0.3 * math.sqrt(300 / max(n_records * mu, 1e-9))
-    return min(1.0, min(1.0, max(0.3, share)) * data_norm)
-
-
-def largest_residual(mu: float, n_records: float) -> float:
+def largest_residual(signal: float) -> float:
     """Where residuals of a target in [-1, 1] are cut off: nowhere, given much signal.
 
     Noise is proportional to it, and a small one draws the mean towards the median.
     """
-    return min(2.0, 0.4 * math.sqrt(max(1.0, n_records * mu / 2000)))
+    return min(2.0, 0.4 * math.sqrt(max(1.0, signal / 2000)))
 
 
 def averaging_power(inverse: Floats, noise: float, worth: Floats) -> float:
@@ -123,9 +119,9 @@ CLASSIFICATION_RIDGE = 100.0
 """Ridge during descent, in units of the squared noise of the whole fit."""
 
 
-def regression_ridge(mu: float, n_records: float) -> float:
+def regression_ridge(signal: float) -> float:
     """More of a ridge where there is more signal: less of it is needed to see it."""
-    return 1000.0 * min(4.0, max(1.0, n_records * mu / 600))
+    return 1000.0 * min(4.0, max(1.0, signal / 600))
 
 
 @dataclass(frozen=True)

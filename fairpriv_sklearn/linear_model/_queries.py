@@ -23,6 +23,7 @@ from .._training._design import (
     BITS,
     MAX_BLOCK_ROWS,
     UNIT,
+    FeatureScaling,
     block_rows,
     dense_block,
     exact_weights,
@@ -72,6 +73,12 @@ class Geometry:
     unit: float
     data_norm: float
     constant: float
+
+    @classmethod
+    def scaled(cls, scaling: FeatureScaling, n_features: int, n_outputs: int):
+        """Of rows by a scaling."""
+        constant = scaling.constant if scaling.fit_intercept else 0.0
+        return cls(n_features, n_outputs, scaling.unit, scaling.data_norm, constant)
 
     @property
     def n_columns(self) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import erf
 
+from .._training._counts import asked_again
 from .._training._target import TargetCounts, counted_parts
 from .._wall import PrivacyFilter, Rows
 from ._preconditioned import Floats
@@ -17,6 +18,9 @@ from ._queries import Geometry, MeanResidual
 USUAL_SQUARE = 0.1
 # Less, in its learnt range, is taken for this.
 LEAST_SQUARE = 1e-3
+# Where nothing is counted a mean is believed to lie near the middle of `target_bounds`,
+# by this standard deviation.
+PRIOR_OF_MEAN = 0.6
 # Of the mean residual, in half the learnt range: residuals are cut off where noise has
 # this standard deviation. Chosen on simulated targets, as is the range itself.
 NOISE_OF_LEVEL = 0.04
@@ -53,9 +57,8 @@ class ToldTarget:
     outside: float = 0.0
     without_room: float | None = None
 
-    @classmethod
     def counted(
-        cls, wall: PrivacyFilter, rows: Rows, counts: TargetCounts, n_records, largest
+        self, wall: PrivacyFilter, rows: Rows, counts: TargetCounts, n_records
     ) -> ToldTarget:
         """Count the targets, as often as is planned."""
         (told,) = counted_parts(wall, rows, counts, n_records)
@@ -63,11 +66,11 @@ class ToldTarget:
         center, width = told.range
         known = released, n_records, center, width
         start = counts.offset(released, n_records, told.noise, center) / width
-        return cls(
-            largest,
+        return ToldTarget(
+            self.largest,
             *told.of_bounds(center, width),
             square=max(counts.variance(*known), LEAST_SQUARE),
-            sampling=counts.sampling(*known, largest),
+            sampling=counts.sampling(*known, self.largest),
             start=min(1.0, max(-1.0, start)),
             outside=counts.outside(*known),
             without_room=told.found[1] / width,
@@ -86,6 +89,16 @@ class ToldTarget:
             if wall.scale(level) <= NOISE_OF_LEVEL * self.without_room:
                 break
         return level
+
+    def mean(self, wall: PrivacyFilter, rows: Rows, level: MeanResidual, lines):
+        """Mean in the range, told by all that is left of the budget."""
+        nothing = np.zeros((level.geometry.n_columns, 1))
+        off, noise = asked_again(wall, rows, level, lines, nothing)
+        trust = 1.0
+        if self.without_room is None:
+            # As if the mean had been 0 with this standard deviation.
+            trust = PRIOR_OF_MEAN**2 / (PRIOR_OF_MEAN**2 + noise**2)
+        return np.clip(-off[0] * trust, -1.0, 1.0)
 
     @property
     def clipped_square(self) -> float:

@@ -57,6 +57,7 @@ from ._gradient_plan import (
     GradientPlan,
     Strata,
     gradient_plan,
+    intercept_column,
     line_search_oracle,
     noisy_curvature,
 )
@@ -68,7 +69,6 @@ from ._preconditioned import (
     LOSS_CURVATURE,
     PENALTY_CURVATURE,
     Constant,
-    intercept_column,
     preconditioned_descent,
 )
 from ._pulls import MOST_STRATA, PULL_CURVATURE, Pulls, noise_multiples
@@ -528,11 +528,11 @@ class DPWassersteinLogisticRegression(
         # Under add/remove the rules of public numbers assume a table of some size.
         counted = self._relation() == "add_remove"
         n_assumed = NOMINAL_RECORDS if counted else rows.n_rows
-        geometry = self._geometry(n_assumed)
-        ranges = None
-        if self._learns:
-            mu = calibrate_gaussian(self.epsilon, self.delta)
-            ranges = range_counts(self._scaling, n_assumed * mu)
+        signal = n_assumed * calibrate_gaussian(self.epsilon, self.delta)
+        self._scaling = intercept_column(self._scaling, signal)
+        shape = self._n_model_features, self._n_outputs
+        geometry = Geometry.scaled(self._scaling, *shape)
+        ranges = range_counts(self._scaling, signal) if self._learns else None
         plan = self._plan(geometry, n_assumed, strata, ranges)
         wall = self._open(plan.lines, noise, plan.n_steps)
         directions = self._directions(wall, geometry.n_outputs)
@@ -642,17 +642,6 @@ class DPWassersteinLogisticRegression(
             ridge[-1] = 0.0
         return ridge
 
-    def _geometry(self, n_assumed: float) -> Geometry:
-        """Shape of the rows; sets the size of the intercept's column."""
-        scaling, constant = self._scaling, 0.0
-        if self.fit_intercept:
-            mu = calibrate_gaussian(self.epsilon, self.delta)
-            wanted = intercept_column(scaling.data_norm, mu, n_assumed)
-            self._scaling = scaling = replace(scaling, intercept=wanted)
-            constant = scaling.constant
-        shape = self._n_model_features, self._n_outputs
-        return Geometry(*shape, scaling.unit, scaling.data_norm, constant)
-
     def _plan(
         self, geometry: Geometry, n_assumed: float, strata, ranges=None
     ) -> GradientPlan:
@@ -688,9 +677,8 @@ class DPWassersteinLogisticRegression(
         signal = telling_records(noisy, n_records, noise)
         is_known = signal < max(LEAST_SIGNAL / plan.mu, 3 * noise)
         if is_known:
-            lines = [line for line in plan.lines if line.name in plan.of_features]
             told = noisy, noise
-            noisy, noise = asked_again(wall, rows, query, lines, told=told)
+            noisy, noise = asked_again(wall, rows, query, plan.of_features, told=told)
         weighted = self._weighted(shares(noisy, n_records, noise))
         squares, curvature = at_constant(weighted)
         scores = scores_of(weighted)
