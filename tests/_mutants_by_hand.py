@@ -2236,8 +2236,8 @@ MUTANTS = [
     (
         "h511",
         "postprocessing/_decisions.py",
-        "**about, sure=blind.PLAIN",
-        "**about",
+        "rates, noise, sure=blind.PLAIN",
+        "rates, noise",
         "decisions: the noise of a small group hides what others differ by",
     ),
     (
@@ -2530,8 +2530,8 @@ MUTANTS = [
     (
         "h874",
         "postprocessing/_decisions.py",
-        "                self._measured[-1] = repaired\n",
-        "                pass\n",
+        "reached if rule is None else [*reached[:-1], repaired]",
+        "reached",
         "blind: reach measures the offsets where decisions are drawn",
     ),
     (

@@ -313,49 +313,25 @@ class DecisionRepair(MetaRepair):
         shares = self._group_shares(rows.only("X").whole().X, private=True)
         rows = rows.only("codes", "labels")
         groups = self._recalibrate(wall, rows, shares)
-        shape, block = self._table_shape(), rows.whole()
-        n_groups, n_classes = shape[1:]
-        cells = self._cells(block)
-        query = SoftCounts(*shape, self.smoothing)
-        scored = rows.with_columns(scores=scores, groups=groups, cells=cells)
-        scored = scored.only("scores", "groups", "cells")
-        faster = min(1 / max(self.group_strength_, 1e-9), blind.LARGEST_STEP)
-        # By true class an offset moves a row by the class's probability: all together
-        # they move it as far as one without.
-        faster *= shape[0] / self._steered().any(axis=1).sum()
-        largest = 1 + self.learning_rate * faster / 2
-        steps = self._find_offsets(wall, query, scored, faster, largest=largest)
-        offsets = steps.offsets
-        rates = None if shape[0] == 1 else self._rates()
-
-        def tables_of(name, rules, n_regions=n_classes):
-            """A table by group, class and region for each rule; how to read them."""
-            truth = block.codes * n_classes + block.labels
-            chosen = [
-                parity.shifted_scores(scores, groups, rule).argmax(axis=0)
-                for rule in rules
-            ]
-            regions = [self._parts(one, groups, n_regions) for one in chosen]
-            cells = np.column_stack([truth * n_regions + one for one in regions])
-            cube = n_groups, n_classes, n_regions
-            query = CellCounts(cube, name=name, norm="l2", n_tables=len(rules))
-            tables = wall.release(query, rows.with_columns(cells=cells))
-            return tables, {"rates": rates, "noise_scale": wall.scale(query)}
-
+        rows = rows.with_columns(scores=scores, groups=groups)
+        steps = self._find_blind_offsets(wall, rows)
+        offsets, rates = steps.offsets, None
+        if self._table_shape()[0] > 1:
+            rates = self._rates()
         few = next_to_nobody(steps.people, steps.noise)
         n_regions = self._n_regions(wall, steps.people[~few])
         rules = [offsets, np.zeros_like(offsets)]
-        tables, about = tables_of("certificate", rules, n_regions)
-        known = [blind.are_known(table, **about, sure=blind.PLAIN) for table in tables]
+        tables, noise = self._tables_by(rules, wall, rows, "certificate", n_regions)
+        known = [blind.are_known(one, rates, noise, sure=blind.PLAIN) for one in tables]
         equal = np.all(known, axis=0) | ~few
         tables = tables[:, equal]
-        rates = about["rates"] = blind.known_rates(tables, **about)
+        rates = blind.known_rates(tables, rates, noise)
         told = blind.told_by_steps(steps, rates, self.smoothing)
         told = tuple(of_groups[:, equal] for of_groups in told)
-        measure = partial(blind.measure, **about)
+        measure = partial(blind.measure, rates=rates, noise_scale=noise)
         repaired, rule = measure(tables[0], told=told), None
-        if n_regions > n_classes:
-            compared = blind.compared(rates, n_classes)
+        if n_regions > len(self.classes_):
+            compared = blind.compared(rates, len(self.classes_))
             tolerance = self.fairness_tolerance
             shared = certificate.shared_rule(tables[0], rates, compared, tolerance)
             drawn = measure(tables[0], rule=shared)
@@ -367,19 +343,51 @@ class DecisionRepair(MetaRepair):
             offsets, rule = np.zeros_like(offsets), None
         self._measured = None
         if self.reach_size > 0:
-            weights = np.linspace(0, 1, blind.REACH_STEPS)
-            tables, about = tables_of("reach", [w * offsets for w in weights])
-            tables, measure = tables[:, equal], partial(blind.measure, **about)
-            self._measured = [measure(table) for table in tables]
-            if rule is not None:
-                self._measured[-1] = repaired
-            elif self.repair_ == "repaired":
-                self._measured[-1] = measure(tables[-1], told=repaired.told)
+            told = repaired.told if self.repair_ == "repaired" else None
+            reached = self._reached(offsets, wall, rows, equal, rates, told)
+            self._measured = reached if rule is None else [*reached[:-1], repaired]
         self._publish_offsets(offsets)
         if rule is not None:
             self.rule_, self._group_weights = rule[None], np.ones(1)
             self._key = wall.noise.public().key(32)
             self._note(DRAWN_BLIND)
+
+    def _find_blind_offsets(self, wall, rows):
+        """Offsets that likelier groups share, and what the steps told on the way."""
+        shape = self._table_shape()
+        query = SoftCounts(*shape, self.smoothing)
+        scored = rows.with_columns(cells=self._cells(rows.whole()))
+        scored = scored.only("scores", "groups", "cells")
+        faster = min(1 / max(self.group_strength_, 1e-9), blind.LARGEST_STEP)
+        # By true class an offset moves a row by the class's probability: all together
+        # they move it as far as one without.
+        faster *= shape[0] / self._steered().any(axis=1).sum()
+        largest = 1 + self.learning_rate * faster / 2
+        return self._find_offsets(wall, query, scored, faster, largest=largest)
+
+    def _tables_by(self, rules, wall, rows, name, n_regions):
+        """Tables by group, class and region, one for each rule, and their noise."""
+        block, shape = rows.whole(), (len(self.groups_), len(self.classes_), n_regions)
+        cells = (block.codes * shape[1] + block.labels)[:, None] * n_regions
+        regions = [
+            self._parts(
+                parity.shifted_scores(block.scores, block.groups, rule).argmax(axis=0),
+                block.groups,
+                n_regions,
+            )
+            for rule in rules
+        ]
+        query = CellCounts(shape, name=name, norm="l2", n_tables=len(rules))
+        counted = rows.only().with_columns(cells=cells + np.column_stack(regions))
+        return wall.release(query, counted), wall.scale(query)
+
+    def _reached(self, offsets, wall, rows, equal, rates, told) -> list:
+        """What parts of the offsets reach, from none of them to all."""
+        parts = [part * offsets for part in np.linspace(0, 1, blind.REACH_STEPS)]
+        tables, noise = self._tables_by(parts, wall, rows, "reach", len(self.classes_))
+        measure = partial(blind.measure, rates=rates, noise_scale=noise)
+        *others, last = tables[:, equal]
+        return [*map(measure, others), measure(last, told=told)]
 
     def _n_regions(self, wall, people) -> int:
         """How many regions the certificate counts: a class, or one by likelier group.
