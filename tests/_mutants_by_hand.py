@@ -5511,6 +5511,48 @@ MUTANTS = [
         "fits = basis.ndim == 2 and",
         "a basis without columns costs what an encoder in front of it spends",
     ),
+    (
+        "h1860",
+        "privacy/_metas.py",
+        "return hashes or bool(",
+        "return bool(",
+        "columns of hashed words are public, sparse or not by how many there are",
+    ),
+    (
+        "h1861",
+        "privacy/_metas.py",
+        "return any(_density_varies(one) for _, one in step.steps)",
+        "return _density_varies(step[-1])",
+        "the same where the last step hands on what those before it give",
+    ),
+    (
+        "h1862",
+        "privacy/_walk.py",
+        "        if estimator.sparse_threshold > 0:",
+        "        if False:",
+        "cells of a sparse table decide whether columns stay sparse, and nothing is said",
+    ),
+    (
+        "h1863",
+        "privacy/_metas.py",
+        'getattr(one, "multilabel_", False) and _INDICATOR_FIX',
+        '""',
+        "one record tells whether a label has a model, behind one epsilon",
+    ),
+    (
+        "h1864",
+        "privacy/_plain_step.py",
+        "replace(step, assumption=_TYPES) if _keeps_types(estimator) else step",
+        "step",
+        "a gap decides a type that an encoder keeps, and nothing is said",
+    ),
+    (
+        "h1865",
+        "_shared/domain.py",
+        "    error.__cause__ = error.__context__ = None\n    if type(error)",
+        "    if type(error)",
+        "an error of another kind brings along the one before it, which quotes a cell",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import (
@@ -21,20 +22,27 @@ from sklearn.ensemble import (
     VotingClassifier,
     VotingRegressor,
 )
+from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.impute import SimpleImputer
 from sklearn.kernel_approximation import AdditiveChi2Sampler
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.multiclass import OneVsRestClassifier
-from sklearn.multioutput import MultiOutputRegressor, RegressorChain
+from sklearn.multioutput import (
+    MultiOutputClassifier,
+    MultiOutputRegressor,
+    RegressorChain,
+)
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import (
     Binarizer,
     FunctionTransformer,
     Normalizer,
     OneHotEncoder,
+    OrdinalEncoder,
     StandardScaler,
 )
 
@@ -101,6 +109,9 @@ def fit(model, X=X, y=TARGET):
 # --- containers of columns ------------------------------------------------------------
 
 
+CONSTANT = {"strategy": "constant", "keep_empty_features": True}
+
+
 def one_hot(**params):
     return OneHotEncoder(categories=[[0.0, 1.0]] * 2, **params)
 
@@ -126,6 +137,71 @@ def test_columns_are_public_unless_the_rows_choose_their_container(
     assert (guarantee.epsilon < math.inf) == public
     assert bool(guarantee.uncovered) != public
     assert bool(surely_uncovered(model)) != public
+
+
+@pytest.mark.parametrize(
+    "hashes", [HashingVectorizer(n_features=8), FeatureHasher(8, input_type="string")]
+)
+@pytest.mark.parametrize("behind", [[], [Normalizer()]])
+def test_columns_of_hashed_words_are_as_full_as_they_have_words(hashes, behind):
+    reports = []
+    for text in ("ab", "ab cd ef gh ij kl mn op qr st uv wx"):
+        words = text.split() if isinstance(hashes, FeatureHasher) else text
+        frame = pd.DataFrame({"words": [words] * 9})
+        steps = [("words", make_pipeline(hashes, *behind), "words")]
+        columns = fit(ColumnTransformer(steps), frame, None)
+        dense = fit(ColumnTransformer(steps, sparse_threshold=0), frame, None)
+        assert not privacy_report(dense).guarantee.uncovered
+        reports.append((columns.sparse_output_, privacy_report(columns)))
+    assert [is_sparse for is_sparse, _ in reports] == [True, False]
+    for _, report in reports:
+        assert report.guarantee.uncovered == ("ColumnTransformer",)
+
+
+def test_a_sparse_table_decides_by_its_cells_whether_its_columns_stay_sparse():
+    columns = ColumnTransformer([("all", Normalizer(), [0, 1])])
+    found = set()
+    for n in (30, 90):
+        table = sparse.csr_array(np.arange(120).reshape(60, 2) < n)
+        found.add(fit(clone(columns), table, None).sparse_output_)
+        report = privacy_report(fit(columns, table, None))
+        words = "ColumnTransformer is handed no sparse table"
+        assert any(words in one for one in report.guarantee.assumptions)
+    assert found == {True, False}
+    report = privacy_report(fit(columns.set_params(sparse_threshold=0), table, None))
+    assert not any("sparse" in one for one in report.guarantee.assumptions)
+
+
+@pytest.mark.parametrize(
+    ("step", "cells", "keeps"),
+    [
+        (OneHotEncoder(categories=[[0, 1]], handle_unknown="ignore"), [0, 1], True),
+        (OneHotEncoder(categories=[["0", "1"]], handle_unknown="ignore"), [0, 1], True),
+        (OneHotEncoder(categories=[["a", "b"]]), ["a", "b"], False),
+        (
+            OrdinalEncoder(
+                categories=[[0, 1]],
+                handle_unknown="use_encoded_value",
+                unknown_value=-1,
+            ),
+            [0, 1],
+            True,
+        ),
+        (SimpleImputer(fill_value=0, **CONSTANT), [0, 1], True),
+        (SimpleImputer(fill_value="none", **CONSTANT), ["a", "b"], False),
+    ],
+    ids=str,
+)
+def test_types_of_columns_that_a_step_keeps_are_assumed_to_be_public(
+    step, cells, keeps
+):
+    fitted = clone(step).fit(pd.DataFrame({"a": cells}))
+    assumed = privacy_report(fitted).guarantee.assumptions
+    assert any("keeps the types of its columns" in one for one in assumed) == keeps
+    # Whole numbers are floats beside a gap.
+    beside = [*cells, None] if keeps else [*cells, "a"]
+    again = clone(step).fit(pd.DataFrame({"a": beside}))
+    assert (pickle.dumps(again) != pickle.dumps(fitted)) == keeps
 
 
 @pytest.mark.parametrize("chosen", [lambda X: [0], make_column_selector("a")])
@@ -320,6 +396,19 @@ def test_models_that_also_fit_without_noise_are_not_covered(model, y):
     report = privacy_report(fit(model, y=y))
     assert report.guarantee.epsilon == math.inf and report.guarantee.uncovered
     assert any(step.status == "uncovered" and step.fix for step in report.steps)
+
+
+def test_a_label_that_all_rows_agree_in_gets_no_model_of_one_against_the_rest():
+    """A table of labels, of which one record says whether there is a model."""
+    columns = np.column_stack([LABELS, np.zeros(120, dtype=int)])
+    for first in (0, 1):
+        columns[0, 1] = first
+        model = fit(OneVsRestClassifier(classifier()), y=columns)
+        report = privacy_report(model)
+        assert report.guarantee.uncovered == ("OneVsRestClassifier",)
+        assert "MultiOutputClassifier" in report.steps[0].fix
+        several = privacy_report(fit(MultiOutputClassifier(classifier()), y=columns))
+        assert len(several.guarantee.events) == 2 and several.guarantee.epsilon < 2
 
 
 @pytest.mark.parametrize("wraps", [

@@ -152,13 +152,14 @@ def test_a_cell_is_read_alike_whatever_is_beside_it(hold):
 def test_a_list_with_a_cell_that_raises_is_refused_without_a_quotation(make):
     class Row(list):
         def __array__(self, dtype=None, copy=None):
-            raise OSError(2, "secret", "secret")
+            raise OSError(2, "secret", "secret") from ValueError("secret")
 
     X = [Row([0.0, 1.0])] * 4
     with pytest.raises(ValueError) as caught:
         make().fit(X, [0, 1, 0, 1])
     before = caught.value.__context__
     assert "secret" not in f"{caught.value} {before!r} {before.filename}"
+    assert before.__context__ is before.__cause__ is None
 
 
 def containers():

@@ -233,13 +233,13 @@ def scrubbed(error: Exception, sentence: str) -> Exception:
 
     A new error would carry the old one, and the cell it quotes, as its context.
     """
+    error.__cause__ = error.__context__ = None
     if type(error) not in (TypeError, ValueError):
         kind = TypeError if isinstance(error, TypeError) else ValueError
         _empty(error)
         error = kind(sentence)
     error.args = (sentence,)
     vars(error).clear()
-    error.__cause__ = error.__context__ = None
     return error
 
 

@@ -18,6 +18,10 @@ _SPARSE_FIX = (
 _FOLDS = "the models of its folds are not accounted for"
 _CHAIN_FIX = f"Pass `cv=None`: {_FOLDS}."
 _PREFIT_FIX = f'Pass `cv="prefit"` and private models fitted elsewhere: {_FOLDS}.'
+_INDICATOR_FIX = (
+    "Use a `MultiOutputClassifier`: for a label in which all rows agree no model is "
+    "fitted here."
+)
 _COLUMNS_FIX = "List the columns by name or position; a callable looks at the rows."
 
 
@@ -90,10 +94,10 @@ _METAS = {
     **dict.fromkeys(("VotingRegressor", "VotingClassifier"), _VOTING),
     **dict.fromkeys(("BaggingRegressor", "BaggingClassifier"), _BAGGING),
     **dict.fromkeys(FEED_THE_LAST, _STACKING),
-    **dict.fromkeys(
-        ("OneVsRestClassifier", "MultiOutputRegressor", "MultiOutputClassifier"),
-        _Meta(),
+    "OneVsRestClassifier": _Meta(
+        refusal=lambda one: getattr(one, "multilabel_", False) and _INDICATOR_FIX
     ),
+    **dict.fromkeys(("MultiOutputRegressor", "MultiOutputClassifier"), _Meta()),
     **dict.fromkeys(
         ("RegressorChain", "ClassifierChain"),
         _Meta(refusal=lambda one: "" if one.cv is None else _CHAIN_FIX),
@@ -147,8 +151,8 @@ def column_problems(columns: ColumnTransformer, fitted: bool) -> Iterator[str]:
 
 def _density_varies(step) -> bool:
     """Whether a step may give sparse output whose density depends on the rows."""
-    if isinstance(step, Pipeline):
-        return _density_varies(step[-1])
+    if isinstance(step, Pipeline):  # the last may hand on what those before it give
+        return any(_density_varies(one) for _, one in step.steps)
     if isinstance(step, FeatureUnion):
         return any(_density_varies(one) for _, one in step.transformer_list)
     if isinstance(step, FrozenEstimator):
@@ -158,4 +162,5 @@ def _density_varies(step) -> bool:
         return not (step.drop is None and step.handle_unknown == "error")
     if isinstance(step, FunctionTransformer):
         return not works_by_row(step.func)
-    return bool(getattr(step, "sparse_output", False))
+    hashes = type(step).__name__ in ("FeatureHasher", "HashingVectorizer")
+    return hashes or bool(getattr(step, "sparse_output", False))

@@ -28,6 +28,19 @@ def _categories_given(step) -> bool:
     return not isinstance(step.categories, str) and not counted and not warns
 
 
+def _keeps_types(step) -> bool:
+    """Whether it keeps types of columns that a cell, such as a gap, may decide.
+
+    Columns that text is listed for, or put into, are of text: others are refused.
+    """
+    if type(step).__name__ == "SimpleImputer":
+        return not isinstance(step.fill_value, str)
+    if type(step).__name__ not in ("OneHotEncoder", "OrdinalEncoder"):
+        return False
+    of_text = all(isinstance(one, str) for some in step.categories for one in some)
+    return not (of_text and step.handle_unknown == "error")
+
+
 def _fills_constant(step) -> bool:
     # Columns without any value are dropped, or indicated, by looking at the rows.
     looks_at_rows = not step.keep_empty_features or step.add_indicator
@@ -88,6 +101,7 @@ _CLASS_FIX = (
     "Declare that it learns nothing and works on each row on its own: set the class "
     f"attribute `{ROW_PURE}` to True."
 )
+_TYPES = "keeps the types of its columns, which no cell has decided"
 _DEFINED = "is defined for every cell: NumPy warns of others"
 _INVERSE_FIX = (
     "Pass `check_inverse=False`: whether the check of the inverse warns depends on the "
@@ -131,7 +145,7 @@ def plain_step(estimator, name: str, fitted: bool) -> StepPrivacy:
         is_ufunc = isinstance(estimator.func, np.ufunc)
         return replace(step, assumption=_DEFINED) if is_ufunc else step
     if not function and is_scikit_learns(estimator) and not _calls(estimator):
-        return step
+        return replace(step, assumption=_TYPES) if _keeps_types(estimator) else step
     # Somebody's own code: nothing here can see what it does to the rows.
     declared = getattr(estimator.func if function else estimator, ROW_PURE, None)
     what = "works on each row on its own"

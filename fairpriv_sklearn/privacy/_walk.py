@@ -42,6 +42,7 @@ _COUNT_FIX = (
     "It keeps the number of rows, which is private where records come and go: use a "
     '`VotingClassifier` or `VotingRegressor`, or `neighboring="replace_one"`.'
 )
+_DENSE = "is handed no sparse table, or has sparse_threshold=0"
 _CLASSES_FIX = "It reads the list of labels from the data, and takes no public one."
 
 
@@ -101,6 +102,8 @@ def walk(
     if isinstance(estimator, ColumnTransformer):
         for fix in column_problems(estimator, fitted):
             yield found(replace(uncovered, fix=fix))
+        if estimator.sparse_threshold > 0:
+            yield found(StepPrivacy(name, kind, "public", assumption=_DENSE))
     if getattr(estimator, "memory", None) is not None:
         yield found(replace(uncovered, fix=_MEMORY_FIX))
     if not is_scikit_learns(estimator) and type(estimator) is not BudgetPipeline:
