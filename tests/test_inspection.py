@@ -40,6 +40,7 @@ from fairpriv_sklearn.postprocessing import (  # noqa: E402
 from fairpriv_sklearn.preprocessing import DPTableEncoder  # noqa: E402
 from fairpriv_sklearn.privacy import (  # noqa: E402
     PrivacyGuarantee,
+    PrivacyLedger,
     privacy_report,
     with_budget,
 )
@@ -399,6 +400,32 @@ def test_tradeoff_averages_over_the_repeats(data):
     assert calls == [150] * 6
     # call numbers 1, 3, 5 for the first value and 2, 4, 6 for the second
     np.testing.assert_array_equal(display.error, [3.0, 4.0])
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"param_values": [0.0, -1.0]},
+        {"param_name": "estimator__alpha", "param_values": [0.1, -1.0]},
+        {"ax": [None, None]},
+        {"colour": "red"},
+        {"linewidth": "thick"},
+    ],
+    ids=str,
+)
+def test_what_a_tradeoff_refuses_costs_nothing(data, wrong):
+    X, y, a = data
+    ledger = PrivacyLedger(epsilon=100.0, delta=1e-4)
+    inner = DPLinearRegression(bounds=(-1, 1), target_bounds=(-4, 4), ledger=ledger)
+    model = DPBarycenterRegressor(
+        inner, target_bounds=(-4, 4), groups=[0, 1], ledger=ledger
+    )
+    given = {"param_name": "fairness_tolerance", "param_values": [0.0], **wrong}
+    with pytest.raises((ValueError, TypeError, AttributeError)):
+        TradeoffDisplay.from_estimator(
+            model, X, y, sensitive_features=a, epsilons=[1.0], **given
+        )
+    assert not ledger.spends() and not plt.get_fignums()
 
 
 # ---------------------------------------------------------------------- privacy profile

@@ -25,6 +25,7 @@ from .._shared.arguments import (
 )
 from .._shared.domain import same_length
 from .._shared.figures import NOT_PRIVATE, footnote, legend, new_axes, style
+from .._shared.nested import owners
 from ..metrics import (
     demographic_parity_difference,
     group_predictions,
@@ -173,7 +174,8 @@ class TradeoffDisplay:
         Notes
         -----
         Every point is one more fit to the data and costs privacy; give the estimator a
-        ledger to see how much.
+        ledger to see how much. Arguments of all points, and `ax` and `**kwargs`, are
+        checked before the first fit.
         """
         same_length(X, y, sensitive_features)
         classes = is_classifier(estimator)
@@ -182,6 +184,15 @@ class TradeoffDisplay:
             demographic_parity_difference if classes else ks_parity_difference
         )
         points = list(product(epsilons, param_values))
+        models = [
+            clone(estimator).set_params(epsilon=epsilon, **{param_name: value})
+            for epsilon, value in points
+        ]
+        # What is wrong with any of them, or with the picture, is said before a fit.
+        for one in (one for model in models for one in owners(model).values()):
+            if hasattr(one, "_check_arguments"):
+                one._check_arguments()
+        _try_to_draw(ax, kwargs)
         rng = check_random_state(random_state)
         measured = np.zeros((n_repeats, len(points), 2))
         for repeat in range(n_repeats):
@@ -190,9 +201,7 @@ class TradeoffDisplay:
                 test_size=test_size,
                 random_state=rng.randint(2**31 - 1),
             )
-            for i, (epsilon, value) in enumerate(points):
-                model = clone(estimator)
-                model.set_params(epsilon=epsilon, **{param_name: value})
+            for i, model in enumerate(map(clone, models)):
                 measured[repeat, i] = _fit_and_measure(model, parts, disparity, error)
         mean_disparity, mean_error = measured.mean(axis=0).T
         display = cls(
@@ -235,6 +244,17 @@ class TradeoffDisplay:
         legend(self.ax_, ax is None, "epsilon")
         footnote(self.ax_, self.note)
         return self
+
+
+def _try_to_draw(ax, kwargs) -> None:
+    """Raise where lines of this kind cannot be drawn here."""
+    _, figure = new_axes(ax)
+    from matplotlib import pyplot
+    from matplotlib.lines import Line2D
+
+    if ax is None:
+        pyplot.close(figure)
+    Line2D([], [], **style(0, 0, kwargs))
 
 
 def _fit_and_measure(model, parts, disparity, error):
