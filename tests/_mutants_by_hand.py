@@ -2348,14 +2348,14 @@ MUTANTS = [
     (
         "h1771",
         "postprocessing/_blind.py",
-        "np.maximum(errors, 1e-300)",
-        "errors.max()",
+        "rates[:, other]) / errors).max(initial=0)",
+        "rates[:, other]) / errors.max()).max(initial=0)",
         "what few rows tell hides from a blind repair that groups surely differ",
     ),
     (
         "h1772",
         "postprocessing/_blind.py",
-        "return float((1 - 2 * ndtr(-largest)) ** n_differences)",
+        "return float((1 - 2 * ndtr(-largest)) ** errors.size)",
         "return float(1 - 2 * ndtr(-largest))",
         "the largest of many differences is judged as if it were the only one",
     ),
@@ -5165,6 +5165,20 @@ MUTANTS = [
         "    outer = [steps[path] for path in nested.outermost(steps)]",
         "    outer = list(steps.values())",
         "what a model inside a repair does not read is said to be read",
+    ),
+    (
+        "h1845",
+        "postprocessing/_blind.py",
+        "chance = rate * (1 - rate) * (1 / size + 1 / size_of_other)",
+        "chance = rates[:, one] * (1 - rates[:, one]) / size",
+        "a small group that is alike is taken to differ",
+    ),
+    (
+        "h1846",
+        "postprocessing/_blind.py",
+        "    rate = np.clip(rate, 1 / (both + 2), 1 - 1 / (both + 2))\n    chance",
+        "    chance",
+        "groups of which nobody is chosen divide nothing by nothing",
     ),
     (
         "h1483",

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from _recording import recording
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import chi2_contingency
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.ensemble import BaggingClassifier, VotingClassifier
 from sklearn.frozen import FrozenEstimator
@@ -1069,20 +1070,32 @@ def test_which_true_classes_are_compared():
 
 
 def test_how_sure_it_is_that_groups_differ():
-    """Of two, as a normal error says; what few rows tell hides nothing."""
-    one = blind.sure_difference(np.array([[0.3, 0.4]]), np.array([[0.0016, 0.0009]]))
-    assert one == pytest.approx(math.erf(math.sqrt(2)))
-    rates = np.array([[0.3, 0.4], [0.1, 0.9]])
-    few = np.array([[1e-4, 1e-4], [0.4, 0.4]])
-    assert blind.sure_difference(rates, few) > 0.999
-    assert blind.disparity_interval(rates, few, 0.7)[0] == 0.0
-    assert blind.sure_difference(np.array([[0.3], [0.2]]), few[:, :1]) == 1.0
-    # Of groups that are alike few are taken to differ: three in ten at .7.
+    """Of two, as the test of homogeneity says; what few rows tell hides nothing."""
+    counts, sizes, quiet = np.array([[9, 160]]), np.array([[30, 400]]), np.zeros((1, 2))
+    one = blind.sure_difference(counts / sizes, sizes, quiet)
+    found = chi2_contingency([counts[0], (sizes - counts)[0]], correction=False)
+    assert one == pytest.approx(1 - found.pvalue)
+    # The noise adds to the variance of the difference.
+    rate, noisy = 169 / 430, blind.sure_difference(counts / sizes, sizes, quiet + 0.005)
+    error = math.sqrt(rate * (1 - rate) * (1 / 30 + 1 / 400) + 0.01)
+    assert noisy == pytest.approx(math.erf(0.1 / error / math.sqrt(2)))
+    rates, quiet = np.array([[0.3, 0.4], [0.1, 0.9]]), np.zeros((2, 2))
+    sizes = np.array([[4000, 4000], [2, 2]])
+    assert blind.sure_difference(rates, sizes, quiet) > 0.999
+    assert blind.sure_difference(rates[:, :1], sizes[:, :1], quiet[:, :1]) == 1.0
+    none = np.zeros((1, 3))  # and nobody there
+    assert blind.sure_difference(none, none + 1, none) == 0.0
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
+def test_groups_that_are_alike_are_seldom_sure_to_differ(rate):
     rng = np.random.default_rng(0)
-    variances = rng.choice([1e-4, 1e-2], (3, 3))
-    drawn = 0.5 + np.sqrt(variances) * rng.normal(size=(2000, 3, 3))
-    wrong = np.mean([blind.sure_difference(one, variances) > 0.7 for one in drawn])
-    assert 0.2 < wrong < 0.3 + 3 * 0.01
+    sizes, drawn = np.array([[30, 100, 3000]]), []
+    for _ in range(2000):
+        counts = rng.binomial(sizes, rate)
+        drawn.append(blind.sure_difference(counts / sizes, sizes, 0.0 * sizes))
+    assert 0.2 < np.mean(np.array(drawn) > 0.7) < 0.3 + 3 * 0.01
+    assert np.mean(np.array(drawn) > 0.99) < 0.02
 
 
 @pytest.mark.parametrize("few", [True, False])

@@ -358,7 +358,7 @@ def measure(
     steered = rule is not None
     if rule is None:
         rule = np.repeat(np.eye(n_classes), n_regions // n_classes, axis=0)
-    estimates, sampling, noises = [], [], []
+    estimates, sizes, sampling, noises = [], [], [], []
     for y, k in compared(rates, n_classes):
         rows = table if rates is None else table[:, y : y + 1]
         n_cells = rows.shape[1]
@@ -372,6 +372,7 @@ def measure(
         sampling.append(careful * (1 - careful) / sure)
         noises.append(noise / sure**2)
         estimates.append(rate)
+        sizes.append(sure)
     estimates, noises = np.array(estimates), np.array(noises)
     doubt = 0.0 if told is None else unexplained(estimates, noises, told)
     if told is not None:
@@ -394,27 +395,31 @@ def measure(
         error_interval=(max(error - half, 0.0), min(error + half, 1.0)),
         known=bool(are_known(table, rates, noise_scale).all()),
         told=None if doubt else (estimates, noises),
-        sure=sure_difference(estimates, doubts),
+        sure=sure_difference(estimates, np.array(sizes), noises),
     )
 
 
-def sure_difference(rates: np.ndarray, variances: np.ndarray) -> float:
+def sure_difference(rates: np.ndarray, sizes: np.ndarray, noises: np.ndarray) -> float:
     """Confidence with which some two groups differ in some rate.
 
-    Each difference is seen in units of its own error: what few rows tell does not hide
-    what many do. All of them are judged together (Z. Sidak, 1967).
+    Each difference is seen in units of the error that it has where both groups are
+    alike: what few rows tell does not hide what many do. All of them are judged
+    together (Z. Sidak, 1967).
 
     Parameters
     ----------
-    rates, variances : ndarray of shape (n_rates, n_groups)
-        Estimates, and the variances of their errors.
+    rates, sizes, noises : ndarray of shape (n_rates, n_groups)
+        Estimates, of how many rows, and the variances of their noise.
     """
-    apart = np.abs(rates[:, :, None] - rates[:, None])
-    errors = np.sqrt(variances[:, :, None] + variances[:, None])
-    largest = (apart / np.maximum(errors, 1e-300)).max()
-    n_groups = rates.shape[1]
-    n_differences = len(rates) * n_groups * (n_groups - 1) / 2
-    return float((1 - 2 * ndtr(-largest)) ** n_differences)
+    one, other = np.triu_indices(rates.shape[1], 1)
+    size, size_of_other = sizes[:, one], sizes[:, other]
+    both = size + size_of_other
+    rate = (size * rates[:, one] + size_of_other * rates[:, other]) / both
+    rate = np.clip(rate, 1 / (both + 2), 1 - 1 / (both + 2))
+    chance = rate * (1 - rate) * (1 / size + 1 / size_of_other)
+    errors = np.sqrt(chance + noises[:, one] + noises[:, other])
+    largest = (np.abs(rates[:, one] - rates[:, other]) / errors).max(initial=0)
+    return float((1 - 2 * ndtr(-largest)) ** errors.size)
 
 
 def unexplained(estimates, noises, told) -> float:
