@@ -5567,6 +5567,13 @@ MUTANTS = [
         "    if type(error)",
         "an error of another kind brings along the one before it, which quotes a cell",
     ),
+    (
+        "h1866",
+        "privacy/_plain_step.py",
+        "        if kind in _OVERFLOW:",
+        "        if False:",
+        "NumPy warns of one large cell in a step that is said to be public",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

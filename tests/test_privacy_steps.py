@@ -27,7 +27,7 @@ from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.impute import SimpleImputer
-from sklearn.kernel_approximation import AdditiveChi2Sampler
+from sklearn.kernel_approximation import AdditiveChi2Sampler, RBFSampler
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.multiclass import OneVsRestClassifier
@@ -43,6 +43,7 @@ from sklearn.preprocessing import (
     Normalizer,
     OneHotEncoder,
     OrdinalEncoder,
+    PolynomialFeatures,
     StandardScaler,
 )
 
@@ -202,6 +203,28 @@ def test_types_of_columns_that_a_step_keeps_are_assumed_to_be_public(
     beside = [*cells, None] if keeps else [*cells, "a"]
     again = clone(step).fit(pd.DataFrame({"a": beside}))
     assert (pickle.dumps(again) != pickle.dumps(fitted)) == keeps
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        AdditiveChi2Sampler(),
+        Normalizer("l1"),
+        PolynomialFeatures(),
+        RBFSampler(gamma=1.0, random_state=0),
+    ],
+    ids=str,
+)
+def test_that_numbers_are_not_too_large_for_a_step_is_assumed(step):
+    with pytest.warns(RuntimeWarning, match="overflow|invalid"):
+        clone(step).fit_transform([[1.0, 1.0], [1.7e308, 1.7e308]])
+    report = privacy_report(fit(step, [[1.0, 1.0]], None))
+    words = f"{type(step).__name__} is defined for every cell: NumPy warns of others"
+    assert words in report.guarantee.assumptions
+
+
+def test_a_list_of_categories_that_is_none_is_left_to_the_encoder():
+    assert not surely_uncovered(OneHotEncoder(categories=[0, 1]))
 
 
 @pytest.mark.parametrize("chosen", [lambda X: [0], make_column_selector("a")])

@@ -37,7 +37,8 @@ def _keeps_types(step) -> bool:
         return not isinstance(step.fill_value, str)
     if type(step).__name__ not in ("OneHotEncoder", "OrdinalEncoder"):
         return False
-    of_text = all(isinstance(one, str) for some in step.categories for one in some)
+    lists = [np.ravel(np.asarray(some, dtype=object)) for some in step.categories]
+    of_text = all(isinstance(one, str) for some in lists for one in some)
     return not (of_text and step.handle_unknown == "error")
 
 
@@ -51,6 +52,8 @@ def _fills_constant(step) -> bool:
 # needs no fit does not say so: a Gaussian process does not, and keeps all rows.
 _WITHOUT_FIT = """AdditiveChi2Sampler Binarizer FeatureHasher FunctionTransformer
     HashingVectorizer Normalizer""".split()
+# Of numbers that are too large for them NumPy warns.
+_OVERFLOW = "AdditiveChi2Sampler Normalizer PolynomialFeatures RBFSampler".split()
 # Steps of scikit-learn that may learn nothing beyond what their constructor was told:
 # the condition under which that is so, and how to reach it.
 _FROM_CONSTRUCTOR = {
@@ -145,6 +148,8 @@ def plain_step(estimator, name: str, fitted: bool) -> StepPrivacy:
         is_ufunc = isinstance(estimator.func, np.ufunc)
         return replace(step, assumption=_DEFINED) if is_ufunc else step
     if not function and is_scikit_learns(estimator) and not _calls(estimator):
+        if kind in _OVERFLOW:
+            return replace(step, assumption=_DEFINED)
         return replace(step, assumption=_TYPES) if _keeps_types(estimator) else step
     # Somebody's own code: nothing here can see what it does to the rows.
     declared = getattr(estimator.func if function else estimator, ROW_PURE, None)
