@@ -340,6 +340,17 @@ def test_groups_as_metadata_reach_fit_predict_and_metric(data, n_jobs):
     np.testing.assert_array_equal(result["test_odds"], -1.0)
 
 
+def test_scorer_asks_for_groups_by_another_name(data):
+    X, y, a = data
+    scorer = make_fairness_scorer(demographic_parity_difference)
+    with config_context(enable_metadata_routing=True):
+        scorer = scorer.set_score_request(sensitive_features="sex")
+        model = AwareClassifier().set_fit_request(sensitive_features="sex")
+        params = {"sex": a}
+        result = cross_validate(model, X, y, scoring=scorer, cv=3, params=params)
+    np.testing.assert_array_equal(result["test_score"], -1.0)
+
+
 def _odds_scorer():
     return make_fairness_scorer(equalized_odds_difference)
 

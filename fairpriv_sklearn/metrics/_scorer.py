@@ -31,7 +31,8 @@ def make_fairness_scorer(metric, *, sensitive_features=None, response_method="pr
     sensitive_features : str, int, list of these, callable or None, default=None
         Where the scorer finds the groups. None: they are metadata, as in
         ``scorer(estimator, X, y, sensitive_features=a)``, or, with metadata routing
-        enabled, ``cross_validate(..., params={"sensitive_features": a})``. Otherwise
+        enabled, ``cross_validate(..., params={"sensitive_features": a})``, or another
+        name that ``scorer.set_score_request(sensitive_features=name)`` says. Otherwise
         the name(s) or position(s) of columns of `X`, or a callable ``X -> labels``;
         this works with routing on and off.
     response_method : {"predict", "predict_proba", "decision_function"}, \
@@ -78,6 +79,7 @@ class _FairnessScorer:
         self.metric = metric
         self.sensitive_features = sensitive_features
         self.response_method = response_method
+        self.asked = sensitive_features is None
 
     def __call__(self, estimator, X, y, *, sensitive_features=None):
         if self.sensitive_features is not None:
@@ -106,10 +108,13 @@ class _FairnessScorer:
     def get_metadata_routing(self):
         """Metadata this scorer asks for: the groups, unless it reads them from X."""
         request = MetadataRequest(owner="make_fairness_scorer")
-        request.score.add_request(
-            param="sensitive_features", alias=self.sensitive_features is None
-        )
+        request.score.add_request(param="sensitive_features", alias=self.asked)
         return request
+
+    def set_score_request(self, *, sensitive_features):
+        """Say whether, or by which name, the groups are asked for."""
+        self.asked = sensitive_features
+        return self
 
     def __repr__(self):
         name = getattr(self.metric, "__name__", repr(self.metric))
