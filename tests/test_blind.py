@@ -44,6 +44,8 @@ from fairpriv_sklearn.postprocessing import (
     DPBarycenterRegressor,
     DPBarycenterTransformer,
     RepairWarning,
+    _decisions,
+    _number_repair,
 )
 from fairpriv_sklearn.postprocessing import _blind as blind
 from fairpriv_sklearn.postprocessing import _blind_numbers as blind_numbers
@@ -1632,6 +1634,14 @@ def test_several_differences_are_drawn_together():
     assert 0.92 <= np.mean(hits) <= 0.985
 
 
+def test_notes_speak_to_who_does_not_program():
+    """The command line prints them, and cards are made of them."""
+    notes = [*_decisions.STOOD_BACK.values(), _decisions.STILL_DIFFER]
+    notes += [_decisions.FEW_OF_CLASS, _decisions.DRAWN_BLIND, _number_repair.UNTOLD]
+    notes += [_number_repair.CROWDED, _number_repair.WORTHLESS]
+    assert not [note for note in notes if "_" in note]
+
+
 def test_reach_is_judged_by_the_rules_beside():
     def one(disparity):
         return blind.Measured(disparity, (0.0, 1.0), 0.2, (0.1, 0.3), True)
@@ -1643,6 +1653,11 @@ def test_reach_is_judged_by_the_rules_beside():
     assert_allclose(found.violation, [0.4, 0.3, 0.25, 0.25, 0.1])
     assert found.reached.tolist() == [True, True, True, True, False]
     assert "0.300 (0.000 to 1.000)" in str(found)
+    # No rule meets a tolerance that its own interval rules out.
+    measured[3] = blind.Measured(0.25, (0.16, 0.4), 0.2, (0.1, 0.3), True)
+    found = blind.reach(measured, [0.2, 0.15])
+    assert_allclose(found.strengths, [0.75, 1])
+    assert found.reached.tolist() == [True, True]
 
 
 def test_reach_reads_counts_that_were_paid_for():

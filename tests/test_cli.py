@@ -223,6 +223,7 @@ def test_too_few_rows_for_features_are_told_by_a_constant(tmp_path, capsys):
     found = report(tmp_path)
     told = [text for text in found["remarks"] if "No columns are multiplied" in text]
     assert len(told) == 1 and "records are too few for this epsilon" in told[0]
+    assert not told[0].endswith(".")  # the terminal ends the sentence
     assert "the private model answers a constant" in " ".join(found["remarks"])
     assert "The private model predicts one value" in " ".join(found["warnings"])
     assert "Learnt privately" not in capsys.readouterr().out
@@ -1484,7 +1485,8 @@ def test_a_saved_model_predicts_new_rows(staff, tmp_path, capsys, target):
     )
     assert "the saved model" in report(tmp_path)["releasable"]
     assert main(["predict", model, new, "--out", out]) == 0
-    assert "8 predictions" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "8 predictions" in said and "of the cells of" not in said
     header, *lines = Path(out).read_text().splitlines()
     assert header == f"age,town,joined,sex,race,predicted {target}"
     values = [line.rsplit(",", 1)[1] for line in lines]
@@ -1499,6 +1501,14 @@ def test_a_saved_model_predicts_new_rows(staff, tmp_path, capsys, target):
     assert main(["predict", model, str(reversed_rows), "--out", out, "--force"]) == 0
     again = [x.rsplit(",", 1)[1] for x in Path(out).read_text().splitlines()[1:]]
     assert again[::-1] == values
+    # what is written otherwise than where the model learnt is said
+    rows = [row.upper().replace(",", " years,", 1) for row in rows]
+    reversed_rows.write_text("\n".join([header, *rows]) + "\n")
+    capsys.readouterr()
+    assert main(["predict", model, str(reversed_rows), "--out", out, "--force"]) == 0
+    said = capsys.readouterr().out
+    assert "100.0% of the cells of age, text where the model learnt numbers" in said
+    assert "% of the cells of town, not in the list that the model learnt" in said
 
 
 @pytest.mark.parametrize("separator", [";", "\t", " "])

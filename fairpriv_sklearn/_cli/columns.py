@@ -437,6 +437,23 @@ def outside_note(p: Parsed) -> list[str]:
     return [f"{outside / len(p.values):.1%} of the cells of {p.name}, {where}"]
 
 
+def unlike_note(p: Parsed, learnt: Column) -> list[str]:
+    """What is to be said of a column that is not written as a model has learnt it."""
+    filled = [] if p.cells is None else [cell for cell in p.cells if cell is not None]
+    if learnt.kind != "category":
+        unlike = sum(isinstance(cell, str) for cell in filled)
+        where = "text where the model learnt numbers or dates, count as missing"
+    elif learnt.categories:
+        listed = {*map(category_key, learnt.categories)}
+        unlike = sum(category_key(cell) not in listed for cell in filled)
+        where = "not in the list that the model learnt, count as other"
+    else:
+        return []
+    if 2 * unlike <= len(filled):
+        return []
+    return [f"{unlike / len(p.values):.1%} of the cells of {p.name}, {where}"]
+
+
 def _n_odd(cells, values) -> int:
     return sum(c is not None for c in cells) - int(np.sum(~np.isnan(values)))
 

@@ -132,7 +132,7 @@ def learn(table: Table, encoders: dict[str, DPTableEncoder], train) -> Learnt:
         warnings.filterwarnings("ignore", "Most cells of the columns")
         features = table.features.items()
         encoder.fit(_frame({name: _cells(p)[train] for name, p in features}))
-    table.remarks += [str(warning.message) for warning in caught]
+    table.remarks += [str(warning.message).removesuffix(".") for warning in caught]
     found = encoder.codebook_
     facts, crowds = [], []
     # What the code book does not say was learnt, or there was nothing to learn.

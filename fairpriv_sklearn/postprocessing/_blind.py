@@ -579,12 +579,14 @@ def reach(measured: list[Measured], tolerances) -> Reach:
     """Choose for each tolerance the weakest of the measured rules that meets it.
 
     Of many rules the one that is chosen by its own counts looks better than it is: one
-    weaker and one stronger rule judge, on average, all but the first and the last.
+    weaker and one stronger rule judge, on average, all but the first and the last,
+    unless its own interval rules the tolerance out.
     """
     tolerances = np.asarray(each(number(0, 1))("fairness_tolerances", tolerances))
     judged = np.array([one.disparity for one in measured])
     judged[1:-1] = (judged[:-2] + judged[2:]) / 2
-    meets = judged <= tolerances[:, None] + ROUNDING
+    lowest = np.array([one.interval[0] for one in measured])
+    meets = np.maximum(judged, lowest) <= tolerances[:, None] + ROUNDING
     chosen = np.where(meets.any(axis=1), meets.argmax(axis=1), len(measured) - 1)
     strengths = chosen / max(len(measured) - 1, 1)
     return Reach.of(

@@ -27,7 +27,7 @@ STOOD_BACK = {
     "none": (
         "The blind repair stood back: by its noisy certificate the groups do not "
         "clearly differ, or not less with it than without. A stronger "
-        "group_estimator, more rows or a larger epsilon may help."
+        "model of the groups, more rows or a larger epsilon may help."
     ),
     "constant": (
         "The blind repair stood back: by its noisy certificate a constant decision "
@@ -57,14 +57,13 @@ MANY_RATES = (
 
 
 STILL_DIFFER = (
-    "By its noisy certificate the groups still differ after the blind repair, see "
-    "parity_interval_. Offsets hardly move a classifier that is sure of everybody (one "
-    "tree, the nearest neighbour): one whose probabilities differ from person to "
-    "person reaches parity."
+    "By its noisy certificate the groups still differ after the blind repair. Offsets "
+    "hardly move a classifier that is sure of everybody (one tree, the nearest "
+    "neighbour): one whose probabilities differ from person to person reaches parity."
 )
 FEW_OF_CLASS = (
     "By noisy counts some groups have too few people of the true classes {} for their "
-    "rates to be compared: there the groups may differ still. parity_interval_ is of "
+    "rates to be compared: there the groups may differ still. What is certified is of "
     "the other true classes."
 )
 DRAWN_BLIND = (

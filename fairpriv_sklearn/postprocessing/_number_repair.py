@@ -45,8 +45,8 @@ LARGEST_BOUND = 1e150
 MOST_BINS = 192
 UNTOLD = (
     "by the noise of its counts, or by chance in few rows, the groups' scores might "
-    "differ as much afterwards. More rows, a larger epsilon or a stronger "
-    "group_estimator may help."
+    "differ as much afterwards. More rows, a larger epsilon or a stronger model of the "
+    "groups may help."
 )
 CROWDED = (
     "the scores lie in so small a part of the bounds that noise does not let them be "
@@ -62,8 +62,8 @@ COARSE = (
 WORTHLESS = (
     "by its noisy counts equal answers for all groups would be nearly constant. Here X "
     "hardly tells the groups, or tells the target by the same means, and parity costs "
-    "more than it is worth. A stronger group_estimator or a larger fairness_tolerance "
-    "may help."
+    "more than it is worth. A stronger model of the groups or a larger tolerance may "
+    "help."
 )
 
 
