@@ -5574,6 +5574,34 @@ MUTANTS = [
         "        if False:",
         "NumPy warns of one large cell in a step that is said to be public",
     ),
+    (
+        "h1870",
+        "postprocessing/_blind.py",
+        "meets = np.maximum(judged, lowest) <= tolerances[:, None] + ROUNDING",
+        "meets = judged <= tolerances[:, None] + ROUNDING",
+        "a tolerance is met by a repair whose own interval rules that out",
+    ),
+    (
+        "h1871",
+        "postprocessing/_phases.py",
+        "            self._refuse_taken_columns(frozen)\n            raise",
+        "            raise",
+        "a fitted model that misses the column of the groups does not say so",
+    ),
+    (
+        "h1872",
+        "_cli/columns.py",
+        "if 2 * unlike <= len(filled):",
+        "if 0 * unlike <= len(filled):",
+        "new rows that are written otherwise than those that taught are not told of",
+    ),
+    (
+        "h1873",
+        "postprocessing/_phases.py",
+        '_tell(estimator, "target_bounds", self.target_bounds)',
+        '_tell(estimator, "target_bounds", None)',
+        "a private model inside a repair reads the range of the target, unwarned",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

@@ -927,6 +927,38 @@ def test_wrapped_models_say_nothing_about_private_rows():
     assert refused.value.__cause__ is None and refused.value.__context__ is None
 
 
+@pytest.mark.parametrize("inner", [(0, None), (0, (-5, 5)), (np.array([-6]), None)])
+def test_private_models_inside_are_told_the_range_of_the_target(inner):
+    """They would read it from their rows, and nobody be warned."""
+    X, y, group = biased(400)
+    low, own = inner
+    own_range = {"bounds": (-9, 9), "target_bounds": own}
+    model = make_pipeline("passthrough", DPLinearRegression(**own_range))
+    outer = regressor(model, target_bounds=(low, 6)).fit(X, y, sensitive_features=group)
+    told = own or (float(np.ravel(low)[0]), 6.0)
+    assert outer.estimator_[-1].target_bounds == told
+    assert not outer.privacy_.conditional_on
+    assert model[-1].target_bounds == own
+
+
+@pytest.mark.parametrize("blind", [False, True])
+def test_fitted_models_that_miss_the_column_of_the_groups_say_so(blind):
+    pd = pytest.importorskip("pandas")
+    X, y, group = biased(400)
+    frame = pd.DataFrame(X).add_prefix("x").assign(group=group)
+    base = FrozenEstimator(Ridge().fit(frame, y))
+    ledger = PrivacyLedger(9.0, 0.1)
+    outer = regressor(base, base_guarantee="public", ledger=ledger, blind=blind)
+    outer.set_params(sensitive_features="group")
+    with pytest.raises(ValueError, match="taken out of the table before it"):
+        outer.fit(frame, y)
+    assert not ledger.spends()
+    # Of another column nothing is said.
+    outer.estimator = FrozenEstimator(Ridge().fit(frame.drop(columns="group"), y))
+    with pytest.raises(ValueError, match="refused the rows"):
+        outer.fit(frame.drop(columns="x1"), y)
+
+
 def test_coins_do_not_look_at_the_rows():
     """Replacing a record moves no other record between the phases."""
     X, y, group = biased(400)

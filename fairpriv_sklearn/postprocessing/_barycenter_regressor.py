@@ -47,8 +47,9 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
     epsilon : float, default=1.0
         Privacy budget of the repair. Range: (0, inf]; infinity adds no noise.
     target_bounds : tuple (low, high), default=None
-        Public range of the predictions, which are clipped to it. None takes the range
-        of `y` from the data, with a warning.
+        Public range of the predictions, which are clipped to it; a private estimator
+        inside that has none is told it. None takes the range of `y` from the data,
+        with a warning.
     n_bins : int or "auto", default="auto"
         Number of bins of the range; see `DPBarycenterTransformer`. Predictions of the
         wrapped regressor are told apart up to a sixteenth of it beyond either end;

@@ -26,7 +26,11 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from .._door.estimator import DPEstimator
-from .._door.groups import refuse_left_out, refuse_without_groups
+from .._door.groups import (
+    refuse_left_out,
+    refuse_without_groups,
+    sensitive_positions,
+)
 from .._door.inside import check_arguments, first_step, label_lists, last_step
 from .._door.labels import NUMBERED
 from .._shared.callers import warn_caller
@@ -89,6 +93,8 @@ class Model:
         Their public list, for an estimator that asked for sensitive features.
     scored_with : tuple of str
         What it asks for, besides X, to score rows.
+    target_bounds : tuple or None
+        Public range of the target, for an estimator that would read it from rows.
     """
 
     name: str
@@ -101,6 +107,7 @@ class Model:
     metadata: dict = field(default_factory=dict)
     groups: list | None = None
     scored_with: tuple = ()
+    target_bounds: Any = None
     fitted: Any = None
     stands_in: bool = False  # a constant took its place
     refused: bool = False  # as rows of one label were refused
@@ -137,7 +144,8 @@ class Model:
         if fitted_to != self.n_columns:
             raise ValueError(
                 f"The {self.name} was fitted to {fitted_to} columns, and this table "
-                f"has {self.n_columns} for it."
+                f"has {self.n_columns} for it, without those that sensitive_features "
+                "names."
             )
 
     def _refuse_several_outputs(self) -> None:
@@ -233,9 +241,10 @@ class Model:
                 name: getattr(block, column) for name, column in self.metadata.items()
             }
         if self._is_classifier:
-            _tell(estimator, "classes", stand_in.classes)
+            _tell(estimator, "classes", list(stand_in.classes))
         if groups is not None:
             _tell(estimator, "groups", self.groups)
+        _tell(estimator, "target_bounds", self.target_bounds)
         one_label = self._is_classifier and y is not None and len(set(y.tolist())) == 1
         try:
             if self.lines():
@@ -363,12 +372,12 @@ def refuse_other_lists(name: str, given, classes: list) -> None:
             )
 
 
-def _tell(estimator, name: str, labels) -> None:
-    """Give a list of labels to a private estimator that would read it from rows."""
+def _tell(estimator, name: str, public) -> None:
+    """Give a public list or range to a private estimator that would read it."""
     estimator = last_step(estimator)
-    if isinstance(estimator, DPEstimator) and labels is not None:
+    if isinstance(estimator, DPEstimator) and public is not None:
         if estimator.get_params(deep=False).get(name, ()) is None:
-            estimator.set_params(**{name: list(labels)})
+            estimator.set_params(**{name: public})
 
 
 class _Constant(BaseEstimator):
@@ -497,12 +506,16 @@ class Phases:
         # The first is asked below if nothing is fitted here. A stream would be read
         # once more.
         asked = frozen if self.fitted_here else frozen[1:]
-        if asked and type(rows) is Rows:
-            table = rows.whole()
-            for model in asked:
-                model.answer(table)
-        if not self.fitted_here:
-            answered = ask(rows)
+        try:
+            if asked and type(rows) is Rows:
+                table = rows.whole()
+                for model in asked:
+                    model.answer(table)
+            answered = None if self.fitted_here else ask(rows)
+        except WrappedEstimatorError:
+            self._refuse_taken_columns(frozen)
+            raise
+        if answered is not None:
             self.wall.reserve()
             return self.wall, *answered
         refuse_without_room(
@@ -528,6 +541,21 @@ class Phases:
             model.learn(wall, part)
         wall, part = calibrate
         return wall, *ask(part)
+
+    def _refuse_taken_columns(self, frozen: list[Model]) -> None:
+        """Say of fitted models that refused rows which column they may have missed."""
+        names = getattr(self.meta, "feature_names_in_", None)
+        if names is None:
+            return
+        taken = {names[i] for i in sensitive_positions(self.meta, len(names))}
+        for model in frozen:
+            if taken & {*getattr(model.given, "feature_names_in_", ())}:
+                raise ValueError(
+                    f"The {model.name} was fitted with a column that "
+                    "sensitive_features names, which is taken out of the table before "
+                    "it: leave sensitive_features=None, and pass the labels to fit and "
+                    "predict, as in fit(X, y, sensitive_features=labels)."
+                ) from None
 
     def guarantee(self) -> PrivacyGuarantee:
         """The guarantee of all phases; part of the plan left out raises."""

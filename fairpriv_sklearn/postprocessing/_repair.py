@@ -374,7 +374,10 @@ class MetaRepair(MetaEstimatorMixin, Repair):
         metadata = {name: f"fit_{name}" for name in asked}
         given, said = self.estimator, self.base_guarantee
         groups = None if self.groups_.dtype == object else self.groups_.tolist()
-        about_rows = metadata, groups, scored_with
+        bounds = getattr(self, "target_bounds", None)
+        if bounds is not None:
+            bounds = tuple(float(np.ravel(end)[0]) for end in bounds)
+        about_rows = metadata, groups, scored_with, bounds
         model = Model("estimator", given, said, "y", stand_in, *shape, *about_rows)
         scores_of = "X", *(f"score_{name}" for name in scored_with)
         reads = (*reads, "X") if self.blind else reads
