@@ -5602,6 +5602,13 @@ MUTANTS = [
         '_tell(estimator, "target_bounds", None)',
         "a private model inside a repair reads the range of the target, unwarned",
     ),
+    (
+        "h1867",
+        "privacy/_metas.py",
+        "    return None if any(one is None for _, one in parts) else parts",
+        '    return None if parts == [("", None)] else parts',
+        "a search spends on a model of scikit-learn's that nobody has given",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

@@ -421,6 +421,30 @@ def test_models_that_also_fit_without_noise_are_not_covered(model, y):
     assert any(step.status == "uncovered" and step.fix for step in report.steps)
 
 
+@pytest.mark.parametrize(
+    "model",
+    [
+        TransformedTargetRegressor(
+            func=np.tanh, inverse_func=np.arctanh, check_inverse=False
+        ),
+        BaggingRegressor(bootstrap=False),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_a_model_that_is_not_given_learns_and_is_refused_before_the_spend(model):
+    """scikit-learn takes one of its own."""
+    ledger = PrivacyLedger(epsilon=9.0, delta=1e-4)
+    search = DPGridSearchCV(
+        make_pipeline(DPTableEncoder(), model),
+        [{}],
+        target_bounds=(-1, 1),
+        ledger=ledger,
+    )
+    with pytest.raises(ValueError, match="not private as a whole"):
+        search.fit(X, TARGET)
+    assert not ledger.spends() and surely_uncovered(model) == [type(model).__name__]
+
+
 def test_a_label_that_all_rows_agree_in_gets_no_model_of_one_against_the_rest():
     """A table of labels, of which one record says whether there is a model."""
     columns = np.column_stack([LABELS, np.zeros(120, dtype=int)])

@@ -138,7 +138,9 @@ def parts_of(estimator, fitted: bool) -> list[tuple[str, Any]] | None:
         return [*inner, ("remainder", estimator.remainder)]
     meta = meta_of(estimator)
     inside = meta and (meta.fitted if fitted else meta.planned)
-    return inside(estimator) if inside else None
+    parts = inside(estimator) if inside else [("", None)]
+    # A model that is not given is one of scikit-learn's, which learns.
+    return None if any(one is None for _, one in parts) else parts
 
 
 def column_problems(columns: ColumnTransformer, fitted: bool) -> Iterator[str]:
