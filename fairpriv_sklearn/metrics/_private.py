@@ -191,8 +191,9 @@ def dp_group_rates(
         Predicted classes. :class:`~fairpriv_sklearn.distributed.Batches` of
         (prediction, true class, sensitive features) come in the place of all three,
         as `predict` answers to batches.
-    sensitive_features : array-like of shape (n_samples,) or (n_samples, n_attributes)
-        One label per row, or several columns whose intersections are the groups.
+    sensitive_features : array-like of n_samples rows, default=None
+        One label per row, or several columns whose intersections are the groups. None
+        with `Batches`, which hold them.
     groups : list
         Public list of groups; tuples for intersections. Groups without rows are legal.
     classes : list or None, default=None
@@ -274,20 +275,14 @@ def dp_group_rates(
     """
     groups = public_groups(groups)
     binned = classes is None
-    if binned:
-        if constraint != "demographic_parity":
-            raise ValueError("constraint='equalized_odds' needs classes.")
-        classes = _bins(bounds, n_bins)
-    elif bounds is not None:
-        raise ValueError("Pass either classes or bounds, not both.")
-    else:
-        classes = _public_classes(classes)
+    classes = _outcomes(classes, bounds, n_bins, constraint)
     by_truth = constraint == "equalized_odds"
     mechanism = DiscreteLaplaceMechanism(counts_l1(neighboring), epsilon)
     noise = noise_source(random_state)
     reader = _Reader(groups, classes, by_truth, bounds if binned else None)
     rows = read_rows(reader.read, *batched(y_pred, y_true, sensitive_features))
     query = CellCounts(reader.shape, "counts of predictions", theorem=_THEOREM)
+    ends = tuple(map(float, bounds)) if binned else None
     wall = PrivacyFilter(
         "dp_group_rates",
         [Release(query.name, "pure", mechanism.epsilon_spent, query.n_coordinates)],
@@ -295,9 +290,7 @@ def dp_group_rates(
         neighboring=neighboring,
         facts=(
             Fact("groups", groups),
-            Fact("bounds", tuple(map(float, bounds)))
-            if binned
-            else Fact("classes", classes),
+            Fact("bounds", ends) if binned else Fact("classes", classes),
             "the model behind y_pred is public or accounted for on its own, and each "
             "prediction depends on its own record only",
         ),
@@ -332,6 +325,17 @@ def dp_group_rates(
         ratio=ratio,
         ratio_interval=ratio_interval,
     )
+
+
+def _outcomes(classes, bounds, n_bins, constraint) -> list:
+    """Public names of what is counted: the classes, or bins of real predictions."""
+    if classes is None:
+        if constraint != "demographic_parity":
+            raise ValueError("constraint='equalized_odds' needs classes.")
+        return _bins(bounds, n_bins)
+    if bounds is not None:
+        raise ValueError("Pass either classes or bounds, not both.")
+    return _public_classes(classes)
 
 
 def _bins(bounds, n_bins) -> list:

@@ -182,7 +182,7 @@ class FairNetworkMixin(NoisyGradientsMixin):
         plain, and sensitive features may be left out.
     clip_norm : float, default=1.0
         Bound C of the Euclidean norm of one record's loss gradient; longer ones are
-        shortened. Public. Range: (0, inf).
+        shortened. Public. Range: [1e-50, 1e50].
     solver : {"adam", "sgd"}, default="sgd"
         Gradient descent with momentum, or Adam. Both see noisy gradients only.
     alpha : float, default=1e-4
@@ -203,7 +203,7 @@ class FairNetworkMixin(NoisyGradientsMixin):
         None: 1 without `bounds`, as
         :class:`~fairpriv_sklearn.preprocessing.DPTableEncoder` scales rows; with them
         the square root of the number of features, which shortens none. The noise does
-        not depend on it.
+        not depend on it. Range: [1e-50, 1e50].
     """
 
     _reads_batches = True
@@ -306,13 +306,8 @@ class FairNetworkMixin(NoisyGradientsMixin):
         )
         start = wall.public(lambda: network.initialize(noise.standard_normal).theta)
         network.theta[:] = start
-        sizes = public_sizes(
-            wall,
-            rows,
-            self._shape,
-            n_counts=n_counts,
-            min_group_size=self.min_group_size,
-        )
+        known = {"n_counts": n_counts, "min_group_size": self.min_group_size}
+        sizes = public_sizes(wall, rows, self._shape, **known)
         n_records = max(sizes.n_records, 1)
         whole, learnt, scaling = targets, None, self._scaling
         for one in counts:
@@ -335,11 +330,11 @@ class FairNetworkMixin(NoisyGradientsMixin):
         start_from(network, start, n_pairs)
         if not is_known:
             self._descend(wall, rows, network, head, targets, sizes)
-            if self._is_searched:
-                # What a penalty holds short is not made longer.
-                longest = 1.0 if self.fairness_weight > 0 else LONGEST
-                where = start, targets, n_records
-                scale_outputs(wall, rows, network, head, *where, longest)
+        if self._is_searched and not is_known:
+            # What a penalty holds short is not made longer.
+            longest = 1.0 if self.fairness_weight > 0 else LONGEST
+            where = start, targets, n_records
+            scale_outputs(wall, rows, network, head, *where, longest)
         if learnt is not None:
             if not (of_inputs or is_known):
                 where = start, scale / n_records, whole, n_records
@@ -526,8 +521,6 @@ class FairNetworkMixin(NoisyGradientsMixin):
         width = network.sizes[head.layer]
         # On a line all directions are one.
         n_projections = self.n_projections if head.dimension(width) > 1 else 1
-        n_below = network.n_parameters(head.layer)
-        n_above = network.theta.size - n_below
         progress = Progress(self, self.max_iter)
         state = TrainingState(network, np.empty(0))
         public = wall.noise.public()
@@ -541,29 +534,7 @@ class FairNetworkMixin(NoisyGradientsMixin):
                 lambda: public.standard_normal((width, n_projections))
             )
             state.directions = head.directions(normals)
-            low, high = head.ranges(state.directions)
-            bound = GradientSensitivity.bound(
-                clip_norm=self.clip_norm,
-                projection_clip_norm=self.projection_clip_norm,
-                fairness_weight=self.fairness_weight,
-                widths=high - low,
-                n_records=sizes.n_records,
-                min_sizes=sizes.min_sizes,
-                neighboring=self.neighboring,
-            )
-            query = NetworkGradient(
-                head,
-                targets,
-                bound,
-                bound.best_ratio(n_below, n_above),
-                n_below,
-                n_above,
-                sizes,
-                self.fairness_weight,
-                self.clip_norm,
-                self.projection_clip_norm,
-                exact=self.epsilon != np.inf,
-            )
+            query = self._gradient_query(head, targets, sizes, state)
             released = query.units * wall.release(query, rows, state)
             progress.step()
             scale = wall.scale(query)
@@ -583,6 +554,34 @@ class FairNetworkMixin(NoisyGradientsMixin):
         if self.average:
             theta[:] = total / (self.max_iter - n_dropped)
         progress.close()
+
+    def _gradient_query(self, head, targets, sizes, state) -> NetworkGradient:
+        """What is asked in a step."""
+        n_below = state.network.n_parameters(head.layer)
+        n_above = state.network.theta.size - n_below
+        low, high = head.ranges(state.directions)
+        bound = GradientSensitivity.bound(
+            clip_norm=self.clip_norm,
+            projection_clip_norm=self.projection_clip_norm,
+            fairness_weight=self.fairness_weight,
+            widths=high - low,
+            n_records=sizes.n_records,
+            min_sizes=sizes.min_sizes,
+            neighboring=self.neighboring,
+        )
+        return NetworkGradient(
+            head,
+            targets,
+            bound,
+            bound.best_ratio(n_below, n_above),
+            n_below,
+            n_above,
+            sizes,
+            self.fairness_weight,
+            self.clip_norm,
+            self.projection_clip_norm,
+            exact=self.epsilon != np.inf,
+        )
 
     @property
     def _rate(self) -> float:

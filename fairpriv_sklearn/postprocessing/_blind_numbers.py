@@ -383,10 +383,7 @@ def measure(
     if split:
         expected = masses.sum(axis=0).repeat(WITHIN, axis=1)
     expected = np.maximum(expected, 1e-300)
-    order = np.argsort(answers, axis=None)
-    reached = expected.ravel()[order].cumsum() / expected.sum()
-    places = np.searchsorted(reached, np.arange(1, PLACES + 1) / (PLACES + 1))
-    places = answers.ravel()[order][places]
+    places = _quantiles(answers, expected)
 
     parts = expected.reshape(-1, WITHIN)
     parts = parts / parts.sum(axis=1, keepdims=True)
@@ -395,18 +392,7 @@ def measure(
     counts = table.reshape(n_groups, -1)
     sizes = np.maximum(counts.sum(axis=1), 1.0)
     cdfs = np.clip(counts @ below / sizes[:, None], 0, 1)
-    normal = np.concatenate(normal_points(n_groups * PLACES), axis=-1)
-    normal = normal.reshape(n_groups, PLACES, -1)
-    errors = np.empty(normal.shape)
-    for group, (cdf, size) in enumerate(zip(cdfs, sizes, strict=True)):
-        rising = np.maximum.accumulate(cdf)
-        chance = np.minimum.outer(rising, rising) - np.outer(rising, rising)
-        moved = below - cdf
-        covariance = chance / size + noise_variance * moved.T @ moved / size**2
-        values, vectors = np.linalg.eigh(covariance)
-        root = vectors * np.sqrt(np.maximum(values, 0))
-        errors[group] = root @ normal[group]
-    errors = errors.swapaxes(0, 1)[None]
+    errors = _errors_of(cdfs, below, sizes, noise_variance)
     low, _ = interval_by_errors(cdfs.T, errors, CONFIDENCE)
     high = upper_end_by_errors(cdfs.T, errors, SELDOM)
 
@@ -428,3 +414,31 @@ def measure(
         error_interval=(max(mean - half, 0.0), max(mean + half, 0.0)),
         known=bool((sizes > 2 * spread).all()),
     )
+
+
+def _quantiles(answers: np.ndarray, masses: np.ndarray) -> np.ndarray:
+    """Answers below which even parts of the masses lie."""
+    order = np.argsort(answers, axis=None)
+    reached = masses.ravel()[order].cumsum() / masses.sum()
+    places = np.searchsorted(reached, np.arange(1, PLACES + 1) / (PLACES + 1))
+    return answers.ravel()[order][places]
+
+
+def _errors_of(cdfs, below, sizes, noise_variance: float) -> np.ndarray:
+    """Draws of the errors of distribution functions; (1, PLACES, n_groups, n_draws).
+
+    By chance and by the noise of the counts, together at all places.
+    """
+    n_groups = len(cdfs)
+    normal = np.concatenate(normal_points(n_groups * PLACES), axis=-1)
+    normal = normal.reshape(n_groups, PLACES, -1)
+    errors = np.empty(normal.shape)
+    for group, (cdf, size) in enumerate(zip(cdfs, sizes, strict=True)):
+        rising = np.maximum.accumulate(cdf)
+        chance = np.minimum.outer(rising, rising) - np.outer(rising, rising)
+        moved = below - cdf
+        covariance = chance / size + noise_variance * moved.T @ moved / size**2
+        values, vectors = np.linalg.eigh(covariance)
+        root = vectors * np.sqrt(np.maximum(values, 0))
+        errors[group] = root @ normal[group]
+    return errors.swapaxes(0, 1)[None]

@@ -82,17 +82,7 @@ def refuse_mistakes(pipeline, X, y, params) -> None:
     in_parts = comes_in_parts(X)
     _refuse_batches(pipeline, X)
     check_columns(X, y, *params.values())
-    for path, given in params.items():
-        if path.endswith("__sample_weight") and np.ndim(given):
-            same_length(X, given)
-            with domain("sample_weight"):
-                options = {"ensure_2d": False, "dtype": np.float64}
-                given = check_array(given, input_name="sample_weight", **options)
-            if given.ndim > 1 or not given.any():
-                raise ValueError(
-                    "sample_weight must hold one number for each row, and not only "
-                    "zeros."
-                )
+    _refuse_sample_weights(X, params)
     for owner in nested.owners(pipeline).values():
         # Estimators of others need not have constraints.
         if isinstance(owner, BaseEstimator) and hasattr(
@@ -137,6 +127,20 @@ def refuse_mistakes(pipeline, X, y, params) -> None:
             rehearse(pipeline, y)
     elif len(steps) > 1 and hasattr(type(last), "_refuse_parts"):
         last._refuse_parts(X, y, of_last)
+
+
+def _refuse_sample_weights(X, params) -> None:
+    for path, given in params.items():
+        if path.endswith("__sample_weight") and np.ndim(given):
+            same_length(X, given)
+            with domain("sample_weight"):
+                options = {"ensure_2d": False, "dtype": np.float64}
+                given = check_array(given, input_name="sample_weight", **options)
+            if given.ndim > 1 or not given.any():
+                raise ValueError(
+                    "sample_weight must hold one number for each row, and not only "
+                    "zeros."
+                )
 
 
 def _refuse_batches(pipeline, X) -> None:
