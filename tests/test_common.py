@@ -3,8 +3,10 @@
 import importlib
 import inspect
 import pickle
+import re
 import sys
 import warnings
+from dataclasses import is_dataclass
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +28,7 @@ from sklearn.utils.fixes import parse_version
 from sklearn.utils.validation import check_is_fitted
 
 import fairpriv_sklearn
+from fairpriv_sklearn._shared.sklearn import Interval
 from fairpriv_sklearn.generative import _points
 from fairpriv_sklearn.mechanisms import DiscreteLaplaceMechanism, GaussianMechanism
 from fairpriv_sklearn.postprocessing import RepairWarning
@@ -571,6 +574,61 @@ def test_docstrings(name):
     validate = pytest.importorskip("numpydoc.validate").validate
     errors = [e for e in validate(name)["errors"] if e[0] not in IGNORED_RULES]
     assert not errors, errors
+
+
+@pytest.mark.parametrize("name", _with_methods())
+def test_docstrings_tell_the_defaults_of_the_signature(name):
+    docscrape = pytest.importorskip("numpydoc.docscrape")
+    module, _, attribute = name.rpartition(".")
+    try:
+        owner = importlib.import_module(module)
+    except ModuleNotFoundError:
+        module, _, owner = module.rpartition(".")
+        owner = getattr(importlib.import_module(module), owner)
+    value = getattr(owner, attribute)
+    is_error = inspect.isclass(value) and issubclass(value, BaseException)
+    if not callable(value) or is_dataclass(value) or is_error:
+        return
+    doc = docscrape.ClassDoc if inspect.isclass(value) else docscrape.FunctionDoc
+    told = {one.name: one.type for one in doc(value)["Parameters"]}
+    told = {name: kind for names, kind in told.items() for name in names.split(", ")}
+    for name, parameter in inspect.signature(value).parameters.items():
+        if name not in told or told[name] == "None":
+            continue
+        default = re.search(r"default=(.+)$", told[name], re.DOTALL)
+        if parameter.default is inspect.Parameter.empty:
+            assert default is None, name
+        else:
+            found = eval(default[1], {"inf": np.inf})
+            assert found == parameter.default, name
+
+
+@every_entry
+def test_docstrings_tell_the_ranges_that_are_checked(entry):
+    docscrape = pytest.importorskip("numpydoc.docscrape")
+    cls = type(entry.make())
+    for one in docscrape.ClassDoc(cls)["Parameters"]:
+        rules = cls._parameter_constraints.get(one.name, ())
+        for rule in (rule for rule in rules if isinstance(rule, Interval)):
+            pattern = r"Range: (?:0, or )?([\[(])(\S+), (\S+)([\])])"
+            told = re.search(pattern, " ".join(one.desc))
+            if told is None:
+                assert rule.right is None, one.name
+                continue
+            right = np.inf if rule.right is None else rule.right
+            assert [float(told[2]), float(told[3])] == [rule.left, right], one.name
+            assert (told[1] == "[") == (rule.closed in ("left", "both")), one.name
+            if np.isfinite(right) or rule.right is not None:
+                assert (told[4] == "]") == (rule.closed in ("right", "both")), one.name
+
+
+@every_entry
+def test_docstrings_tell_all_that_a_fit_publishes(entry):
+    docscrape = pytest.importorskip("numpydoc.docscrape")
+    model = entry.make(random_state=0, **entry.public)
+    fit(entry, model, *table(entry))
+    told = {one.name for one in docscrape.ClassDoc(type(model))["Attributes"]}
+    assert {name for name in vars(model) if name[0] != "_" and name[-1] == "_"} <= told
 
 
 @every_entry

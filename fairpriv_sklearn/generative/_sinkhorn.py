@@ -152,10 +152,12 @@ class DPSinkhornGenerator(BaseGenerator):
     clip_norm : float, default="auto"
         Largest distance of a record from its class mean, as a fraction of the
         diameter of the bounds. "auto": 5/28 to 6/28 in the cosine basis, else 0.3.
-        For "network", the norm c of the gradient of all points, 0.5/28.
+        For "network", the norm c of the gradient of all points, 0.5/28. Range: [1e-6,
+        1e6].
     regularization : float, default="auto"
         Entropic regularisation: "semidual" as a fraction of twice the class
         variance (0.02), "network" as a fraction of the squared diameter (5/784).
+        Range: [1e-6, 1e6].
     {jitter}
     variance_cap : bool, default=True
         Scale the local noise of each column to at most the largest variance that a
@@ -164,7 +166,7 @@ class DPSinkhornGenerator(BaseGenerator):
         "network": generated points per step, and expected batch of records.
     sampling_rate : float, default="auto"
         "network": probability of a record to enter a batch. "auto": `batch_size` over
-        the number of records, possible only if that number is public.
+        the number of records, possible only if that number is public. Range: (0, 1].
     l1_weight : float, default=0.0
         "network": weight m of the l1 distance in the cost, on columns scaled to
         [0, 1]. The published value 1 is three times slower and gave worse
@@ -176,7 +178,8 @@ class DPSinkhornGenerator(BaseGenerator):
     latent_dim : int, default=16
         "network": number of normal inputs.
     learning_rate : float, default=4e-4
-        "network": first learning rate of Adam, decaying linearly to zero.
+        "network": first learning rate of Adam, decaying linearly to zero. Range:
+        [1e-6, 1e6].
     quality : bool, default=True
         "pairs": spend a fiftieth of the squared Gaussian parameter on figures of how
         far samples are from the records.

@@ -87,11 +87,12 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
         "gradient": noisy steps. The noise of each grows with the root of their
         number.
     batch_size : int, default=32
-        "gradient": points of every class that a step generates, at most 65536.
+        "gradient": points of every class that a step generates. Range: [1, 65536].
     hidden_layer_sizes : tuple of int, default=(32, 32, 32, 32)
         "gradient": widths of the hidden layers.
     learning_rate : float, default=0.01
-        "gradient": first learning rate of Adam, decaying linearly to zero.
+        "gradient": first learning rate of Adam, decaying linearly to zero. Range:
+        [1e-6, 1e6].
     basis : {"auto", "dct", "identity"} or array of shape (n_columns, k), default="auto"
         Public orthonormal basis of the released coordinates, as in
         `DPSinkhornGenerator`.
@@ -101,6 +102,7 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
     clip_norm : float, default="auto"
         Largest distance of a record from its class mean, as a fraction of the
         diameter of the bounds. "auto": 5/28 to 6/28 in the cosine basis, else 0.3.
+        Range: [1e-6, 1e6].
     {jitter}
     variance_cap : bool, default=True
         "histogram": scale the deviations of each column to at most the largest

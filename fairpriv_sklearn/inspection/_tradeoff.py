@@ -40,8 +40,10 @@ class TradeoffDisplay:
     ----------
     epsilon, disparity, error : array-like of shape (n_points,)
         The points. Those with the same epsilon are joined in the order given.
-    error_name, disparity_name : str
-        Labels of the axes, with the unit if there is one.
+    error_name : str, default="error"
+        Label of an axis, with the unit if there is one.
+    disparity_name : str, default="disparity"
+        Label of the other one.
     note : str, default="Not private: drawn from the data as they are."
         Small print below the picture.
 

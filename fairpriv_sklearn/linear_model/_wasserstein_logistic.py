@@ -192,7 +192,8 @@ class DPWassersteinLogisticRegression(
         of every group and label), in place of noisy counts. Range: [1, 4194304].
     n_projections : int, default=None
         Number of random directions along which probability vectors of more than two
-        classes are compared. None compares class by class, with less noise.
+        classes are compared. None compares class by class, with less noise. Range:
+        [1, 512].
     {min_records}
     {neighboring}
     {sensitive_features}

@@ -206,9 +206,10 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
             Rows, one for each person.
-        y : array-like of shape (n_samples,)
+        y : array-like of shape (n_samples,), default=None
             Target of each row.
-        sensitive_features : array-like of shape (n_samples,) or (n_samples, k)
+        sensitive_features : array-like of shape (n_samples,) or (n_samples, k), \
+                default=None
             Group label of each row, for the score and for candidates that take it in
             the call.
 
@@ -375,7 +376,8 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
             Rows, one for each person.
-        sensitive_features : array-like of shape (n_samples,) or (n_samples, k)
+        sensitive_features : array-like of shape (n_samples,) or (n_samples, k), \
+                default=None
             Group labels, if the winner takes them in the call.
 
         Returns
@@ -392,7 +394,8 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
             Rows, one for each person.
-        sensitive_features : array-like of shape (n_samples,) or (n_samples, k)
+        sensitive_features : array-like of shape (n_samples,) or (n_samples, k), \
+                default=None
             Group labels, if the winner takes them in the call.
 
         Returns
@@ -409,7 +412,8 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
             Rows, one for each person.
-        sensitive_features : array-like of shape (n_samples,) or (n_samples, k)
+        sensitive_features : array-like of shape (n_samples,) or (n_samples, k), \
+                default=None
             Group labels, if the winner takes them in the call.
 
         Returns
@@ -426,11 +430,12 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
             Rows, one for each person.
-        y : array-like of shape (n_samples,)
+        y : array-like of shape (n_samples,), default=None
             Target of each row.
         sample_weight : array-like of shape (n_samples,), default=None
             Weight of each row, if the winner's own `score` takes weights.
-        sensitive_features : array-like of shape (n_samples,) or (n_samples, k)
+        sensitive_features : array-like of shape (n_samples,) or (n_samples, k), \
+                default=None
             Group labels, if the winner takes them in the call.
 
         Returns

@@ -192,8 +192,7 @@ def dp_cross_validate(
         Features.
     y : array-like of shape (n_samples,)
         Target.
-    sensitive_features : array-like of shape (n_samples,) or (n_samples, k), \
-            default=None
+    sensitive_features : array-like of n_samples rows, default=None
         Group label of each row, for disparities and for models that take it in the
         call. None: the columns that the estimator's constructor names, if any.
     groups : list, default=None

@@ -76,7 +76,7 @@ class DPWassersteinAutoencoder(
     projection_clip_norm : float, default=0.25
         Bound L of the norm of the gradient of one record's projected code. The
         noise is proportional to it; the ratio of L to C weighs the penalty against
-        the loss where most gradients are clipped. Public. Range: (0, inf).
+        the loss where most gradients are clipped. Public. Range: [1e-50, 1e50].
     {solver}
     {alpha}
     {learning_rate}

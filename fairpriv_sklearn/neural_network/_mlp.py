@@ -75,7 +75,7 @@ class DPWassersteinMLPRegressor(FairNetworkMixin, RegressorMixin, DPEstimator):
     projection_clip_norm : float, default=0.25
         Bound L of the norm of the gradient of one record's projected prediction. The
         noise is proportional to it; the ratio of L to C weighs the penalty against
-        the loss where most gradients are clipped. Public. Range: (0, inf).
+        the loss where most gradients are clipped. Public. Range: [1e-50, 1e50].
     {solver}
     {alpha}
     {learning_rate}
@@ -371,11 +371,11 @@ class DPWassersteinMLPClassifier(FairNetworkMixin, ClassifierMixin, DPEstimator)
         (two classes) there is only one. Range: [1, 512].
     clip_norm : float, default=2.0
         Bound C of the Euclidean norm of one record's loss gradient; longer ones are
-        shortened. Public. Range: (0, inf).
+        shortened. Public. Range: [1e-50, 1e50].
     projection_clip_norm : float, default=0.5
         Bound L of the norm of the gradient of one record's projected probabilities. The
         noise is proportional to it; the ratio of L to C weighs the penalty against
-        the loss where most gradients are clipped. Public. Range: (0, inf).
+        the loss where most gradients are clipped. Public. Range: [1e-50, 1e50].
     {solver}
     {alpha}
     {learning_rate}

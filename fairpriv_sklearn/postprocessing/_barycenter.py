@@ -50,7 +50,7 @@ class DPBarycenterTransformer(OneToOneFeatureMixin, TransformerMixin, NumberRepa
         `epsilon`, between 8 and 64; under add/remove, where the number of rows is
         private, it is 36. It spends 2 % of epsilon (up to 4 % where few rows need it,
         blind 5 %) to find out where the scores are: if they crowd, bins are narrower
-        there, and half as many again.
+        there, and half as many again. Range: [2, 10000].
     fairness_tolerance : float or "auto", default=0.0
         Largest difference between two groups' cumulative distributions after the
         repair (Kolmogorov-Smirnov distance), up to estimation error. Range: [0, 1].
@@ -103,7 +103,7 @@ class DPBarycenterTransformer(OneToOneFeatureMixin, TransformerMixin, NumberRepa
     counts_ : ndarray of shape (n_columns, n_groups, `n_bins_`), int64
         The noisy counts, from which all else follows.
     transports_ : list of BarycenterResult
-        One solution per score column.
+        One solution per score column. Not if `blind`.
     fairness_tolerance_ : ndarray of shape (n_columns,)
     pooled_groups_ : list of ndarray
         For each column, groups that noise does not let be told from the others; they
@@ -112,10 +112,15 @@ class DPBarycenterTransformer(OneToOneFeatureMixin, TransformerMixin, NumberRepa
     repair_notes_ : list of str
         What a `RepairWarning` said: which groups cannot be told from the others, or why
         the repair stood back. Empty if all was repaired.
+    group_estimator_ : classifier
+        Blind only: the fitted model of the group.
+    repair_ : list of {"repaired", "none"}
+        Blind only: for each column, whether the repair is used, or stood back.
     output_ : list of str
         What `output` came to, for each column.
     within_bin_error_ : ndarray of shape (n_columns,)
-        Largest gap beyond the tolerance that positions within bins can make.
+        Largest gap beyond the tolerance that positions within bins can make. Not if
+        `blind`.
     bounds_ : ndarray of shape (n_columns, 2)
         Range of the answers.
     n_bins_ : int
@@ -233,7 +238,8 @@ class DPBarycenterTransformer(OneToOneFeatureMixin, TransformerMixin, NumberRepa
             One or more columns of scores, each repaired on its own.
         y : None
             Ignored.
-        sensitive_features : array-like of shape (n_samples,) or (n_samples, k)
+        sensitive_features : array-like of shape (n_samples,) or (n_samples, k), \
+                default=None
             Group label of each row; several columns name the intersections. Not
             needed if the constructor names the columns.
 
@@ -278,7 +284,8 @@ class DPBarycenterTransformer(OneToOneFeatureMixin, TransformerMixin, NumberRepa
         ----------
         scores : array-like of shape (n_samples, n_columns)
             One or more columns of scores.
-        sensitive_features : array-like of shape (n_samples,) or (n_samples, k)
+        sensitive_features : array-like of shape (n_samples,) or (n_samples, k), \
+                default=None
             Group label of each row, as in `fit`.
 
         Returns
@@ -313,7 +320,8 @@ class DPBarycenterTransformer(OneToOneFeatureMixin, TransformerMixin, NumberRepa
             One or more columns of scores.
         y : None
             Ignored.
-        sensitive_features : array-like of shape (n_samples,) or (n_samples, k)
+        sensitive_features : array-like of shape (n_samples,) or (n_samples, k), \
+                default=None
             Group label of each row.
 
         Returns

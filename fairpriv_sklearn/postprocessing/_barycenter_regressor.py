@@ -54,7 +54,7 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
         Number of bins of the range; see `DPBarycenterTransformer`. Predictions of the
         wrapped regressor are told apart up to a sixteenth of it beyond either end;
         "auto" leaves out what those of a `DPLinearRegression` cannot reach, if that is
-        more than half.
+        more than half. Range: [2, 10000].
     fairness_tolerance : float or "auto", default=0.0
         Largest difference between two groups' cumulative distributions of the
         predictions, up to estimation error. Range: [0, 1].
@@ -107,6 +107,7 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
     counts_ : ndarray of shape (1, n_groups, `n_bins_`), int64
         The noisy counts.
     transports_ : list of one BarycenterResult
+        Not if `blind`.
     fairness_tolerance_ : ndarray of shape (1,)
     pooled_groups_ : list of ndarray
         For each column, groups that noise does not let be told from the others; they
@@ -115,8 +116,13 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
     repair_notes_ : list of str
         What a `RepairWarning` said: which groups cannot be told from the others, or why
         the repair stood back. Empty if all was repaired.
+    group_estimator_ : classifier
+        Blind only: the fitted model of the group.
+    repair_ : list of {"repaired", "none"}
+        Blind only: for each column, whether the repair is used, or stood back.
     output_ : list of one str
     within_bin_error_ : ndarray of shape (1,)
+        Not if `blind`.
     bounds_ : ndarray of shape (1, 2)
         Range of the answers.
     n_bins_ : int
@@ -243,7 +249,8 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
             Rows, one for each person.
         y : array-like of shape (n_samples,)
             Target of each row.
-        sensitive_features : array-like of shape (n_samples,) or (n_samples, k)
+        sensitive_features : array-like of shape (n_samples,) or (n_samples, k), \
+                default=None
             Group label of each row; several columns name the intersections. Not
             needed if the constructor names the columns.
 
@@ -283,7 +290,8 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
             Rows, one for each person.
-        sensitive_features : array-like of shape (n_samples,) or (n_samples, k)
+        sensitive_features : array-like of shape (n_samples,) or (n_samples, k), \
+                default=None
             Group label of each row, as in `fit`.
 
         Returns
@@ -304,7 +312,8 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
             Target of each row.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows in the score.
-        sensitive_features : array-like of shape (n_samples,) or (n_samples, k)
+        sensitive_features : array-like of shape (n_samples,) or (n_samples, k), \
+                default=None
             Group label of each row, as in `fit`.
 
         Returns

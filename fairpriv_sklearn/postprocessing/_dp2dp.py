@@ -95,12 +95,12 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
         Largest difference :math:`\rho` between two groups' rates, up to estimation
         error; counts by true class allow a standard error of a rate more. Range:
         [0, 1].
-    constraint : {"demographic_parity", "equalized_odds", "equal_opportunity"}, \
-            default="demographic_parity"
-        Which rates the groups must share: how often each class is chosen; how often
-        within each true class; or how often a true class is recognised (of two
-        classes, the second one of `classes_` only, which are sorted, in whatever order
-        `classes` lists them).
+    constraint : str, default="demographic_parity"
+        Which rates the groups must share. "demographic_parity": how often each class
+        is chosen. "equalized_odds": how often within each true class.
+        "equal_opportunity": how often a true class is recognised (of two classes, the
+        second one of `classes_` only, which are sorted, in whatever order `classes`
+        lists them).
     method : {"auto", "gradient", "histogram"}, default="auto"
         "auto" takes "gradient" for demographic parity and where `classes` lists more
         than two, and "histogram" otherwise. "gradient" takes any number of classes; its
@@ -165,9 +165,9 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
     privacy_ : PrivacyGuarantee
         What both phases of `fit` released and what they cost.
     classes_ : ndarray of shape (n_classes,)
-    offsets_ : ndarray of shape (n_groups, n_classes) or \
-            (n_groups, n_classes, n_classes)
-        :math:`\nu`, of "gradient" and of thresholds. By true class the rule is
+    offsets_ : ndarray of shape (n_groups, n_classes)
+        :math:`\nu`, of "gradient" and of thresholds. By true class they are of shape
+        (n_groups, n_classes, n_classes), and the rule is
         :math:`\arg\max_k p_k - \sum_y p_y \nu_{s,y,k}`.
     rule_ : ndarray of shape (n_groups, n_regions, n_classes)
         Chance of each class by group and region, for a randomised rule. With
@@ -340,7 +340,8 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
             Rows, one for each person.
         y : array-like of shape (n_samples,)
             Target of each row.
-        sensitive_features : array-like of shape (n_samples,) or (n_samples, k)
+        sensitive_features : array-like of shape (n_samples,) or (n_samples, k), \
+                default=None
             Group label of each row; several columns name the intersections. Not
             needed if the constructor names the columns.
 
@@ -382,7 +383,8 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
             Rows, one for each person.
-        sensitive_features : array-like of shape (n_samples,) or (n_samples, k)
+        sensitive_features : array-like of shape (n_samples,) or (n_samples, k), \
+                default=None
             Group label of each row, as in `fit`.
 
         Returns
@@ -404,7 +406,8 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
             Rows, one for each person.
-        sensitive_features : array-like of shape (n_samples,) or (n_samples, k)
+        sensitive_features : array-like of shape (n_samples,) or (n_samples, k), \
+                default=None
             Group label of each row, as in `fit`.
 
         Returns
@@ -425,7 +428,8 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
             Rows, one for each person.
-        sensitive_features : array-like of shape (n_samples,) or (n_samples, k)
+        sensitive_features : array-like of shape (n_samples,) or (n_samples, k), \
+                default=None
             Group label of each row, as in `fit`.
 
         Returns
@@ -457,7 +461,8 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
             Target of each row.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows in the score.
-        sensitive_features : array-like of shape (n_samples,) or (n_samples, k)
+        sensitive_features : array-like of shape (n_samples,) or (n_samples, k), \
+                default=None
             Group label of each row, as in `fit`.
 
         Returns

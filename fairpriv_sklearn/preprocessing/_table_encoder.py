@@ -105,7 +105,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         Whether categories outside the list get indicators of their own or none.
     n_coordinates : int, default=None
         Columns that a number becomes. None: 24, and fewer with more than 10 numbers or
-        few records or little budget.
+        few records or little budget. Range: [1, 64].
     interactions : bool, default=False
         Whether a row ends with products of columns, of which a linear model learns how
         two act together: of the two smoothest functions, or indicators that vary most,
