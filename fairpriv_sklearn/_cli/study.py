@@ -149,12 +149,12 @@ class Study:
         low, high = self.learnt.bounds
         return float(np.mean((self.table.y < low) | (self.table.y > high)))
 
-    def errs_more(self, one: int, other: int) -> bool:
-        """Whether one of the models errs more than another one, beyond chance."""
-        losses = [self._losses(self.predictions[i]) for i in (one, other)]
+    def errs_more(self, one: int) -> bool:
+        """Whether a model errs more than the private one, beyond chance."""
+        losses = [self._losses(self.predictions[i]) for i in (one, 1)]
         more = losses[0] - losses[1]
         chance = 2 * np.std(more) / math.sqrt(len(more))
-        clear = self.results[one].error > 1.02 * self.results[other].error
+        clear = self.results[one].error > 1.02 * self.results[1].error
         return bool(clear and np.mean(more) > chance)
 
     def _losses(self, y_pred) -> np.ndarray:
@@ -219,25 +219,9 @@ class Progress:
 def run_study(table: Table, args, title: str, say: Callable = lambda text: None):
     """Fit the three models on the training rows and measure them on the others."""
     needed_pandas()
-    draws = noise_source(args.seed).public().bernoulli(len(table.y), TEST_SHARE)
-    train, test = np.flatnonzero(~draws), np.flatnonzero(draws)
-    if min(len(train), len(test)) < 2 or len(train) < 8:
-        raise InputError(
-            f"The table has too few rows, {len(table.y)}, to learn from and to test on."
-        )
-    if len(set(table.y[train].tolist())) < 2:
-        raise InputError(
-            f"Nearly all rows have the same {table.target!r}; there is nothing to "
-            "learn."
-        )
+    train, test = _split(table, args)
     task = regression if table.task == "regression" else classification
-    listed, too_few = to_list(table), True
-    while too_few:
-        encoders = unfitted_encoders(table, args, listed)
-        _, models = task(table, UNKNOWN, args)
-        encoders, shares = with_shares(encoders, models, args, len(train))
-        too_few = drowned(encoders.get("lists"), len(train))
-        listed = {name: c for name, c in listed.items() if name not in too_few}
+    encoders, shares = _unfitted(table, args, task, len(train))
     warned = before_spending(table, train, args, task, shares)
     for sentence in warned:
         say(sentence)
@@ -245,24 +229,9 @@ def run_study(table: Table, args, title: str, say: Callable = lambda text: None)
     progress = Progress(5)
     learnt = progress.run("columns", partial(learn, table, encoders, train))
     measures, models = task(table, learnt, args)
-    X = {"private": encoded(learnt.encoder, table.features)}
-    X["private and fair"] = X["private"]
-    X["plain"] = plain_numbers(table.features)
-    y, labels = learnt.y, learnt.labels
-    predictions = []
-    for name, model in models.items():
-        # The plain and the private model know nothing of groups.
-        model.set_params(**shares.get(name, {}))
-        aware = name == "private and fair"
-        groups = {"sensitive_features": labels[train]} if aware else {}
-        progress.run(name, partial(model.fit, X[name][train], y[train], **groups))
-        aware = aware and not args.blind
-        groups = {"sensitive_features": labels[test]} if aware else {}
-        y_pred = model.predict(X[name][test], **groups)
-        if learnt.bounds is not None:
-            y_pred = np.clip(y_pred, *learnt.bounds)
-        predictions.append(y_pred)
-    best = _best_constant(table, train, len(test))
+    told = table, learnt, models, shares, args
+    predictions = _fit_models(*told, train, test, progress)
+    labels, best = learnt.labels, _best_constant(table, train, len(test))
     measured = partial(
         Result.measured, measures, table.y[test], labels[test], args.seed
     )
@@ -271,10 +240,8 @@ def run_study(table: Table, args, title: str, say: Callable = lambda text: None)
         lambda: list(map(measured, ("constant", *models), (best, *predictions))),
     )
     for i in (1, 2):
-        model = models[results[i].name]
-        results[i] = replace(
-            results[i], guarantee=statement(learnt, model, table, args)
-        )
+        told = statement(learnt, models[results[i].name], table, args)
+        results[i] = replace(results[i], guarantee=told)
     sizes = {
         str(g): tuple(int(np.sum(labels[rows] == g)) for rows in (train, test))
         for g in learnt.groups
@@ -289,6 +256,56 @@ def run_study(table: Table, args, title: str, say: Callable = lambda text: None)
     )  # fmt: skip
     study.warnings = [*warned, *after_fitting(study)]
     return study
+
+
+def _split(table: Table, args) -> tuple[np.ndarray, np.ndarray]:
+    """Rows to learn from, and rows to test on."""
+    draws = noise_source(args.seed).public().bernoulli(len(table.y), TEST_SHARE)
+    train, test = np.flatnonzero(~draws), np.flatnonzero(draws)
+    if min(len(train), len(test)) < 2 or len(train) < 8:
+        raise InputError(
+            f"The table has too few rows, {len(table.y)}, to learn from and to test on."
+        )
+    if len(set(table.y[train].tolist())) < 2:
+        raise InputError(
+            f"Nearly all rows have the same {table.target!r}; there is nothing to "
+            "learn."
+        )
+    return train, test
+
+
+def _unfitted(table: Table, args, task, n_train: int) -> tuple:
+    """Encoders and their shares, without the lists that would drown in noise."""
+    listed, too_few = to_list(table), True
+    while too_few:
+        encoders = unfitted_encoders(table, args, listed)
+        _, models = task(table, UNKNOWN, args)
+        encoders, shares = with_shares(encoders, models, args, n_train)
+        too_few = drowned(encoders.get("lists"), n_train)
+        listed = {name: c for name, c in listed.items() if name not in too_few}
+    return encoders, shares
+
+
+def _fit_models(table, learnt: Learnt, models, shares, args, train, test, progress):
+    """What each model predicts of the test rows, in the range of the target."""
+    X = {"private": encoded(learnt.encoder, table.features)}
+    X["private and fair"] = X["private"]
+    X["plain"] = plain_numbers(table.features)
+    predictions = []
+    for name, model in models.items():
+        # The plain and the private model know nothing of groups.
+        model.set_params(**shares.get(name, {}))
+        aware = name == "private and fair"
+        groups = {"sensitive_features": learnt.labels[train]} if aware else {}
+        fit = partial(model.fit, X[name][train], learnt.y[train], **groups)
+        progress.run(name, fit)
+        aware = aware and not args.blind
+        groups = {"sensitive_features": learnt.labels[test]} if aware else {}
+        y_pred = model.predict(X[name][test], **groups)
+        if learnt.bounds is not None:
+            y_pred = np.clip(y_pred, *learnt.bounds)
+        predictions.append(y_pred)
+    return predictions
 
 
 def _best_constant(table, train, n_rows) -> np.ndarray:
@@ -526,7 +543,7 @@ def _of_the_gaps(study: Study) -> Iterator[str]:
 def _of_the_errors(study: Study) -> Iterator[str]:
     name = study.measures.error_name
     plain, private, fair = map(_error, study.results)
-    if study.errs_more(2, 1):
+    if study.errs_more(2):
         why = (
             "The fair model learnt from less and is less accurate for it"
             if _stood_back(study)
@@ -536,7 +553,7 @@ def _of_the_errors(study: Study) -> Iterator[str]:
             f"{why}: {name} {fair} of the fair model against {private} of the private "
             "one."
         )
-    if study.errs_more(0, 1):
+    if study.errs_more(0):
         yield (
             f"The plain model errs more than the private one ({name} {plain} against "
             f"{private}), as it is linear in the numbers as they are; the private one "

@@ -269,13 +269,7 @@ def _rows(args, parsed, left_out, from_data, n_in_file) -> tuple[np.ndarray, lis
     used = {n: p for n, p in parsed.items() if p.column.kind != "left out"}
     refuse_ruled_out(used)
     if args.missing == "error":
-        holes = [n for n, p in used.items() if p.gaps.any()]
-        if holes:
-            raise InputError(
-                f"Values are missing in {', '.join(holes)}; use --missing keep to make "
-                "missing a value of its own, --missing drop to leave those rows out, "
-                "or --drop COLUMN to do without a column."
-            )
+        _refuse_gaps(used)
     target = parsed[args.target]
     leave_out(
         ~_listed(target),
@@ -284,24 +278,11 @@ def _rows(args, parsed, left_out, from_data, n_in_file) -> tuple[np.ndarray, lis
         f"every row has a value of {args.target}",
     )
     if not rows.any():
-        value = target.column.kind if target.is_number else "value"
-        way_out = "leave out --bounds" if args.bounds else "another --task"
-        book = json.dumps({args.target: {"kind": "date"}}, ensure_ascii=False)
-        dates = f" Dates are a target where a codebook says {book}."
-        raise InputError(
-            f"No row has a {value} in {args.target!r}; name another --target, or "
-            f"{way_out}." + dates * (value == "number")
-        )
+        raise InputError(_no_target(args, target))
     listed = _listed_groups(args, parsed)
     if listed is not None:
         labels = join_labels(args.sensitive, parsed)
-        found = sorted(set(listed) & set(labels[rows].tolist()))
-        if len(found) < 2:
-            held = f"{found[0]} only" if found else "none"
-            raise InputError(
-                f"Of the listed groups {', '.join(listed)} the file holds {held}; "
-                f"{_way_to_write(listed, args.sensitive, labels[rows])}."
-            )
+        _refuse_absent(listed, labels[rows], args.sensitive)
         leave_out(
             np.array([label not in set(listed) for label in labels]),
             f"outside the listed groups {', '.join(listed)}",
@@ -321,6 +302,39 @@ def _rows(args, parsed, left_out, from_data, n_in_file) -> tuple[np.ndarray, lis
                 "it no row is lost, or leave out the emptiest columns with --drop."
             )
     return np.flatnonzero(rows), assumed
+
+
+def _refuse_gaps(used: dict[str, Parsed]) -> None:
+    holes = [name for name, p in used.items() if p.gaps.any()]
+    if holes:
+        raise InputError(
+            f"Values are missing in {', '.join(holes)}; use --missing keep to make "
+            "missing a value of its own, --missing drop to leave those rows out, "
+            "or --drop COLUMN to do without a column."
+        )
+
+
+def _no_target(args, target: Parsed) -> str:
+    """What to do about a column that has no target in any row."""
+    value = target.column.kind if target.is_number else "value"
+    way_out = "leave out --bounds" if args.bounds else "another --task"
+    book = json.dumps({args.target: {"kind": "date"}}, ensure_ascii=False)
+    dates = f" Dates are a target where a codebook says {book}."
+    return (
+        f"No row has a {value} in {args.target!r}; name another --target, or "
+        f"{way_out}." + dates * (value == "number")
+    )
+
+
+def _refuse_absent(listed: list, labels, sensitive) -> None:
+    """Refuse groups of which at most one is there."""
+    found = sorted(set(listed) & set(labels.tolist()))
+    if len(found) < 2:
+        held = f"{found[0]} only" if found else "none"
+        raise InputError(
+            f"Of the listed groups {', '.join(listed)} the file holds {held}; "
+            f"{_way_to_write(listed, sensitive, labels)}."
+        )
 
 
 def refuse_ruled_out(used: dict[str, Parsed]) -> None:
