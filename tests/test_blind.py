@@ -352,6 +352,31 @@ def regressor(**params):
     )
 
 
+@pytest.mark.parametrize("kind", [DP2DPClassifier, DPBarycenterRegressor])
+@pytest.mark.parametrize("size", [0.1, 0.6])
+def test_group_size_is_the_share_of_rows_that_the_group_model_sees(kind, size):
+    seen = []
+
+    class Counted(Columns):
+        def fit(self, X=None, y=None):
+            seen.append(len(X))
+            return super().fit(X, y)
+
+    declared = PrivacyGuarantee(1.0, 0.0, "replace_one", "declared for a test")
+    is_classifier = kind is DP2DPClassifier
+    fair = kind(Columns(outcome) if is_classifier else Numbers())
+    public = {"classes": [0, 1]} if is_classifier else {"target_bounds": (-5, 5)}
+    fair.set_params(
+        blind=True, groups=[0, 1], group_size=size, random_state=0,
+        group_estimator=Counted(telling), group_guarantee=declared,
+        base_guarantee=declared, **public,
+    )  # fmt: skip
+    X, y, group = population(4000)
+    fair.fit(X, y, sensitive_features=group)
+    assert len(seen) == 1
+    assert abs(seen[0] / len(X) - size) < 5 * np.sqrt(size * (1 - size) / len(X))
+
+
 @pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
 def test_numbers_agree_without_the_group_at_prediction(relation):
     X, y, group = population(8000)

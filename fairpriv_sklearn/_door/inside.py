@@ -5,7 +5,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
-from .._shared.nested import owners
+from .._shared.nested import last_step, owners
 from .._wall import refuse_together, refuse_widths
 from .estimator import DPEstimator
 from .labels import public_classes
@@ -101,11 +101,4 @@ def first_step(estimator):
     while isinstance(estimator, Pipeline):
         steps = (step for _, step in estimator.steps if hasattr(step, "fit"))
         estimator = next(steps, None)
-    return estimator
-
-
-def last_step(estimator):
-    """The estimator itself, or the last of a pipeline."""
-    while isinstance(estimator, Pipeline):
-        estimator = estimator.steps[-1][1]
     return estimator

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+from sklearn.pipeline import Pipeline
+
 
 def owners(estimator, is_closed: Callable = lambda one: False) -> dict:
     """An estimator and those among its arguments, by place; none inside closed ones."""
@@ -37,3 +39,10 @@ def is_inside(place: str, outer: str) -> bool:
 def outermost(places) -> list[str]:
     """The places that are not inside another one of them."""
     return [p for p in places if not any(is_inside(p, other) for other in places)]
+
+
+def last_step(estimator):
+    """The estimator itself, or the last of a pipeline."""
+    while isinstance(estimator, Pipeline):
+        estimator = estimator.steps[-1][1]
+    return estimator

@@ -19,7 +19,7 @@ __all__ = [
     "Interval",
     "Options",
     "StrOptions",
-    "alias_of",
+    "alias_of_groups",
     "asks_for",
     "check_feature_names",
     "fit_context",
@@ -74,9 +74,10 @@ def asks_for(estimator, method: str, names) -> bool:
     return bool(get_routing_for_object(estimator).consumes(method, names))
 
 
-def alias_of(estimator, method: str, name: str) -> str:
-    """What metadata that an estimator takes is called by who passes it."""
-    asked = getattr(estimator._get_metadata_request(), method).requests.get(name)
+def alias_of_groups(estimator) -> str:
+    """What the sensitive features are called by who passes them to `fit`."""
+    name = "sensitive_features"
+    asked = estimator._get_metadata_request().fit.requests.get(name)
     return asked if isinstance(asked, str) else name
 
 

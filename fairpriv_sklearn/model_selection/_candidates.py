@@ -33,12 +33,13 @@ from .._door.groups import (
     refuse_without_groups,
     without_sensitive_columns,
 )
-from .._door.inside import check_arguments, label_lists, last_step
+from .._door.inside import check_arguments, label_lists
 from .._door.labels import encode_labels
 from .._door.readers import refuse_cells
 from .._shared import nested
 from .._shared.callers import warn_caller
 from .._shared.guarded import NUMERIC_ERRORS, ask_wrapped, fit_wrapped
+from .._shared.nested import last_step
 from .._shared.purity import estimators_inside, pure_clone, refuse_spreading
 from .._shared.rowwise import BLOCK_ROWS
 from .._shared.sklearn import asks_for, routing_enabled, safe_indexing

@@ -11,8 +11,8 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from .._door.groups import fit_groups
-from .._door.inside import last_step
 from .._shared.domain import check_given, domain, refuse_dates, same_length
+from .._shared.nested import last_step
 from .._shared.sklearn import HasMethods, fit_context
 from .._wall import noise_source, read_rows
 from ._blind import Reach

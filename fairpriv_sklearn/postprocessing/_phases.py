@@ -31,10 +31,11 @@ from .._door.groups import (
     refuse_without_groups,
     sensitive_positions,
 )
-from .._door.inside import check_arguments, first_step, label_lists, last_step
+from .._door.inside import check_arguments, first_step, label_lists
 from .._door.labels import NUMBERED
 from .._shared.callers import warn_caller
 from .._shared.guarded import WrappedEstimatorError, fit_wrapped, guarded, numbers_of
+from .._shared.nested import last_step
 from .._shared.purity import pure_clone, refuse_spreading
 from .._shared.rowwise import BLOCK_ROWS
 from .._shared.sklearn import Interval, StrOptions, safe_indexing

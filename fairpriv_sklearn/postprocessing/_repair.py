@@ -35,12 +35,12 @@ from .._door.groups import (
     without_columns,
     without_sensitive_columns,
 )
-from .._door.inside import last_step
 from .._door.readers import reader_of, refuse_cells
 from .._shared.arguments import each
 from .._shared.arrays import row_slices
 from .._shared.callers import warn_caller
 from .._shared.domain import domain
+from .._shared.nested import last_step
 from .._shared.purity import RowPureMixin
 from .._shared.sklearn import (
     HasProbabilities,

@@ -111,12 +111,12 @@ def tells_constants(step) -> bool:
     return hasattr(step, "_signal_of_features") and hasattr(step, "min_records")
 
 
-def each_step(estimator, name: str, value) -> dict:
-    """Settings that give all private steps which have it one argument's value."""
+def min_records_of(estimator, least: int | None) -> dict:
+    """Settings that give one minimum to all private steps which have it."""
     return {
-        nested.argument_of(path, name): value
+        nested.argument_of(path, "min_records"): least
         for path, step in private_steps(estimator).items()
-        if name in step.get_params(deep=False)
+        if "min_records" in step.get_params(deep=False)
     }
 
 

@@ -40,7 +40,8 @@ from ..._shared.domain import (
     same_length,
 )
 from ..._shared.guarded import WrappedEstimatorError, fit_to_made_up, fit_wrapped
-from ..._shared.sklearn import alias_of, asks_for, gives_frames, routing_enabled
+from ..._shared.nested import last_step
+from ..._shared.sklearn import alias_of_groups, asks_for, gives_frames, routing_enabled
 from .._composed import composed
 from .._facts import leaks_foreseen
 from .._ledger import PrivacyLedger
@@ -110,7 +111,7 @@ def refuse_mistakes(pipeline, X, y, params) -> None:
             continue
         groups = params.get(f"{path}__sensitive_features")
         is_handed = routed and asks_for(step, "fit", names)
-        alias = alias_of(step, "fit", "sensitive_features")
+        alias = alias_of_groups(step)
         if is_handed and asks_for(step, "fit", [alias]):
             groups = params.get(alias)
         of_last = groups if step is last else None
@@ -300,7 +301,7 @@ def rehearse(estimator, y) -> None:
     Such as logarithms, numbers in the place of labels, or three labels at a threshold:
     those that the model lists, as which of them occur is nobody's business.
     """
-    estimator = _last_of(estimator)
+    estimator = last_step(estimator)
     kind = type(estimator)
     theirs = kind.__module__.startswith("sklearn.") and kind is not FrozenEstimator
     if theirs and is_classifier(estimator):
@@ -314,7 +315,7 @@ def rehearse(estimator, y) -> None:
             for name, model in estimator.get_params().items()
             if "__" not in name and _predicts(model)
         }
-        model = _last_of(getattr(estimator, "estimator", None))
+        model = last_step(getattr(estimator, "estimator", None))
         listed = getattr(model, "classes", None)
         y = y if listed is None else np.asarray(listed)
         rehearsal = clone(estimator).set_params(**models)
@@ -334,12 +335,6 @@ def _refuse_weights(model, labels) -> None:
             f"class_weight of {type(model).__name__} names labels that y does not have "
             "(1 is not '1')."
         )
-
-
-def _last_of(estimator):
-    while isinstance(estimator, Pipeline):
-        estimator = estimator.steps[-1][1]
-    return estimator
 
 
 def _predicts(value) -> bool:

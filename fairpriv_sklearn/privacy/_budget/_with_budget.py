@@ -15,10 +15,10 @@ from ...accounting import calibrate_gaussian, compose_epsilon
 from .._facts import PrivacyLeakWarning
 from .._steps import conditions_of, expected_guarantee, ways_out
 from ._costs import (
-    each_step,
     has_budget,
     is_encoder,
     kind_of,
+    min_records_of,
     private_steps,
     tells_constants,
 )
@@ -107,7 +107,7 @@ def with_budget(estimator, epsilon, delta=1e-5, *, shares=None) -> Any:
     (0.3, 0.99)
     """
     chosen = clone(having("an estimator", "get_params")("estimator", estimator))
-    chosen.set_params(**each_step(chosen, "min_records", None))
+    chosen.set_params(**min_records_of(chosen, None))
     budgets = budget_of_steps(chosen, epsilon, delta, shares)
     chosen.set_params(**settings_of(budgets))
     _tell_constants(chosen, float(epsilon), float(delta))
@@ -153,7 +153,7 @@ def _tell_constants(estimator, epsilon: float, delta: float) -> None:
         least = _min_records(whole)
         if least is None:
             continue
-        steps = each_step(whole, "min_records", least)
+        steps = min_records_of(whole, least)
         told = {argument_of(place, name): least for name, least in steps.items()}
         estimator.set_params(**told)
         planned = expected_guarantee(estimator)
