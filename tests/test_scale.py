@@ -16,6 +16,7 @@ from sklearn.pipeline import make_pipeline
 
 from fairpriv_sklearn.linear_model import DPLinearRegression
 from fairpriv_sklearn.metrics import ks_parity_difference
+from fairpriv_sklearn.model_selection import DPGridSearchCV
 from fairpriv_sklearn.postprocessing import (
     DPBarycenterRegressor,
     DPBarycenterTransformer,
@@ -314,6 +315,13 @@ class Elsewhere(DPLinearRegression):
         return 4 * super().predict(X)
 
 
+class SearchesElsewhere(DPGridSearchCV):
+    """A search of ours whose predictions somebody changed."""
+
+    def predict(self, X):
+        return 4 * super().predict(X)
+
+
 IN_WIDE = {"target_bounds": (0, 400), "random_state": 0}
 
 
@@ -338,6 +346,10 @@ def test_bins_are_where_a_private_model_may_predict(blind):
     for held in (FrozenEstimator(frozen), make_pipeline(FrozenEstimator(frozen))):
         model, ends = counted(estimator=held)
         assert_allclose(ends, frozen.prediction_range_)
+    wide = {**IN_WIDE, "epsilon": 2.0}
+    model, ends = counted(estimator=DPGridSearchCV(make_pipeline(linear), {}, **wide))
+    assert_allclose(ends, model.estimator_.best_estimator_[-1].prediction_range_)
+    assert np.ptp(ends) < 80
     # It is of the weights as they are.
     frozen.intercept_ += 100.0
     model, ends = counted(estimator=FrozenEstimator(frozen))
@@ -346,7 +358,8 @@ def test_bins_are_where_a_private_model_may_predict(blind):
     # Whose bins are asked for, and whose model is not ours, has all of the bounds.
     theirs = {"estimator": Boasts(), "base_guarantee": TOLD}
     ours = {"estimator": Elsewhere(**linear.get_params())}
-    for params in ({"n_bins": 12}, theirs, ours):
+    searched = {"estimator": SearchesElsewhere(linear, {}, **wide)}
+    for params in ({"n_bins": 12}, theirs, ours, searched):
         assert_allclose(counted(**params)[1], [-25, 425])
     # What an earlier fit was told is forgotten.
     with warnings.catch_warnings():

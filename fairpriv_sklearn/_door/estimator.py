@@ -179,6 +179,10 @@ class DPEstimator(DocumentationLink, BaseEstimator):
     # Names that arguments had once, and the ones they have now.
     _renamed: dict[str, str] = {}
 
+    def _told_range(self) -> tuple[float, float] | None:
+        """What predictions cannot leave, by what a fit released; None: anything."""
+        return None
+
     def __new__(cls, *args, **kwargs):
         refuse_old_names(cls, cls._renamed, kwargs)
         return super().__new__(cls)

@@ -102,3 +102,14 @@ def first_step(estimator):
         steps = (step for _, step in estimator.steps if hasattr(step, "fit"))
         estimator = next(steps, None)
     return estimator
+
+
+def told_range(model) -> tuple[float, float] | None:
+    """What the predictions of a fitted model of ours cannot leave, if it tells.
+
+    It follows from what the model released, as its predictions do.
+    """
+    while isinstance(model, FrozenEstimator | Pipeline):
+        frozen = isinstance(model, FrozenEstimator)
+        model = model.estimator if frozen else last_step(model)
+    return model._told_range() if isinstance(model, DPEstimator) else None

@@ -438,6 +438,10 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             reach = size * self.data_norm_
             return float(at - reach), float(at + reach)
 
+    def _told_range(self) -> tuple[float, float] | None:
+        # Of a subclass only `predict` may tell.
+        return self.prediction_range_ if type(self) is DPLinearRegression else None
+
     def predict(self, X) -> np.ndarray:
         """Predicted targets.
 

@@ -19,7 +19,7 @@ from .._door.groups import (
     refuse_groups,
     refuse_without_groups,
 )
-from .._door.inside import check_nested_arguments
+from .._door.inside import check_nested_arguments, told_range
 from .._shared.domain import check_given, same_length
 from .._shared.guarded import ask_wrapped
 from .._shared.origin import as_it_is
@@ -357,6 +357,10 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         """Class labels of the winner."""
         _estimator_has("classes_")(self)
         return self.best_estimator_.classes_
+
+    def _told_range(self) -> tuple[float, float] | None:
+        ours = type(self) in (DPGridSearchCV, DPRandomizedSearchCV)
+        return told_range(self.best_estimator_) if ours else None
 
     def _call(self, method: str, X, *args, sensitive_features=None, **keywords):
         self = as_it_is(self)

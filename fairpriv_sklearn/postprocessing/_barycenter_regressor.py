@@ -6,13 +6,12 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import r2_score
-from sklearn.pipeline import Pipeline
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from .._door.groups import fit_groups
+from .._door.inside import told_range
 from .._shared.domain import check_given, domain, refuse_dates, same_length
-from .._shared.nested import last_step
 from .._shared.sklearn import HasMethods, fit_context
 from .._wall import noise_source, read_rows
 from ._blind import Reach
@@ -269,7 +268,7 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
         phases, wall, rows, scores = self._fit_both(
             rows, plan, stand_in, reads=("codes",), noise=noise, delta=0.0
         )
-        self._reachable = _prediction_range(self.estimator_)
+        self._reachable = told_range(self.estimator_)
         self._release(wall, rows.with_columns(scores=scores), bounds)
         self.privacy_ = phases.guarantee()
         return self
@@ -360,20 +359,6 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
                 f"of {scores.shape[1:]} numbers."
             )
         return scores.reshape(-1, 1)
-
-
-def _prediction_range(model) -> tuple[float, float] | None:
-    """What the predictions of a fitted linear model of ours cannot leave.
-
-    It follows from what the model released, as its predictions do.
-    """
-    from ..linear_model import DPLinearRegression
-
-    while isinstance(model, FrozenEstimator | Pipeline):
-        frozen = isinstance(model, FrozenEstimator)
-        model = model.estimator if frozen else last_step(model)
-    # Of a subclass only `predict` may tell.
-    return model.prediction_range_ if type(model) is DPLinearRegression else None
 
 
 def check_target(X, y) -> np.ndarray:
