@@ -5623,6 +5623,27 @@ MUTANTS = [
         '    return None if parts == [("", None)] else parts',
         "a search spends on a model of scikit-learn's that nobody has given",
     ),
+    (
+        "h1850",
+        "_cli/study.py",
+        "    if args.blind:\n        learnt = without_rest(",
+        "    if args.blind and table.groups:\n        learnt = without_rest(",
+        'the noise of an empty group "all others" stops every blind repair',
+    ),
+    (
+        "h1851",
+        "_cli/learnt.py",
+        "OTHER_GROUP in listed or rest > _NOBODY:",
+        "OTHER_GROUP in listed:",
+        "a crowd of no listed group counts as the largest group in a blind repair",
+    ),
+    (
+        "h1852",
+        "_cli/learnt.py",
+        "listed[shares.argmax()], learnt.labels == OTHER_GROUP",
+        "listed[0], learnt.labels == OTHER_GROUP",
+        "those of no listed group count as the first group, however small",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

@@ -122,6 +122,7 @@ QUERIES = {
 OTHERS = {
     "__main__.py": "cli_files",
     "_cli/columns.py": "cli_synthetic cli_files",
+    "_cli/learnt.py": "cli",
     "_cli/models.py": "cli_files",
     "_cli/report.py": "cli_files",
     "_cli/study.py": "cli_files",

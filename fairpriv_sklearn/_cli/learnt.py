@@ -8,7 +8,7 @@ conditional on it.
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from sklearn.base import clone
@@ -32,6 +32,9 @@ _FOR_MOMENTS = 4
 # Rows in units of the noise of one count from which on groups of a fifth of them are
 # found, and ranges hold all but a hundredth of the targets.
 _ENOUGH = {"category": 40.0, "number": 45.0}
+# Fewer people of no listed group, in these units, may be nobody: two counts or more are
+# taken from all.
+_NOBODY = 3.0
 # Before each label, which the encoder would else take for a number, a date or a gap
 # where it reads True, 2020-01-31 or none.
 _LABEL = "="
@@ -173,6 +176,31 @@ def learn(table: Table, encoders: dict[str, DPTableEncoder], train) -> Learnt:
     if table.task == "regression" and bounds is None:
         bounds = _bounds(table, found, facts)
     return Learnt(encoder, lists, y, labels, groups, classes, bounds, facts)
+
+
+def without_rest(learnt: Learnt, table: Table, n_rows: int) -> Learnt:
+    """The same, but those of no listed group, if hardly any, are of the largest one.
+
+    By noisy counts. For a blind repair, which asks nobody for a group when it predicts:
+    the noise of a group without people would hide what the others differ by.
+    """
+    name = _group_column(table)
+    if learnt.lists is None or name not in learnt.lists.codebook_:
+        return learnt
+    column = learnt.lists._columns[[*learnt.lists.feature_slices_].index(name)]
+    listed = _as_labels(column.labels)
+    shares = column.spread.centre[: len(listed)]
+    rest = (1 - shares.sum()) * _rows_to_noise(learnt.lists, n_rows)
+    if len(listed) < 2 or OTHER_GROUP in listed or rest > _NOBODY:
+        return learnt
+    largest, others = listed[shares.argmax()], learnt.labels == OTHER_GROUP
+    if others.any():
+        table.remarks.append(
+            f"{OTHER_GROUP!r} may be nobody by their noisy number: the blind repair "
+            f"counts them as {largest!r}"
+        )
+    labels = np.where(others, largest, learnt.labels)
+    return replace(learnt, groups=learnt.groups[:-1], labels=labels)
 
 
 def _listed(table: Table, names, train):

@@ -26,6 +26,7 @@ from .learnt import (
     learn,
     to_list,
     unfitted_encoders,
+    without_rest,
 )
 from .models import (
     OF_A_FUNCTION,
@@ -228,10 +229,13 @@ def run_study(table: Table, args, title: str, say: Callable = lambda text: None)
 
     progress = Progress(5)
     learnt = progress.run("columns", partial(learn, table, encoders, train))
+    labels = learnt.labels
+    if args.blind:
+        learnt = without_rest(learnt, table, len(train))
     measures, models = task(table, learnt, args)
     told = table, learnt, models, shares, args
     predictions = _fit_models(*told, train, test, progress)
-    labels, best = learnt.labels, _best_constant(table, train, len(test))
+    best = _best_constant(table, train, len(test))
     measured = partial(
         Result.measured, measures, table.y[test], labels[test], args.seed
     )
@@ -244,7 +248,7 @@ def run_study(table: Table, args, title: str, say: Callable = lambda text: None)
         results[i] = replace(results[i], guarantee=told)
     sizes = {
         str(g): tuple(int(np.sum(labels[rows] == g)) for rows in (train, test))
-        for g in learnt.groups
+        for g in dict.fromkeys([*learnt.groups, OTHER_GROUP])
     }
     study = Study(
         title, table, learnt, measures, len(train), len(test),
