@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import config_context
 from sklearn.base import clone
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import BaggingRegressor, VotingRegressor
 from sklearn.frozen import FrozenEstimator
@@ -736,6 +737,10 @@ def regressor(estimator=None, **params):
     return DPBarycenterRegressor(estimator, **{**public, **params})
 
 
+def voting(estimator):
+    return VotingRegressor([("one", estimator)])
+
+
 def test_regressor_is_fair_and_useful():
     X, y, group = biased()
     fitted = regressor().fit(X, y, sensitive_features=group)
@@ -939,6 +944,15 @@ def test_private_models_inside_are_told_the_range_of_the_target(inner):
     assert outer.estimator_[-1].target_bounds == told
     assert not outer.privacy_.conditional_on
     assert model[-1].target_bounds == own
+
+
+@pytest.mark.parametrize("wrap", [TransformedTargetRegressor, voting])
+def test_what_models_further_inside_read_is_warned_of(wrap):
+    X, y, group = biased(400)
+    outer = regressor(wrap(DPLinearRegression(bounds=(-9, 9))))
+    with pytest.warns(PrivacyLeakWarning, match=r"conditional on .*: target_bounds\."):
+        outer.fit(X, y, sensitive_features=group)
+    assert outer.privacy_.conditional_on == ("target_bounds",)
 
 
 @pytest.mark.parametrize("blind", [False, True])

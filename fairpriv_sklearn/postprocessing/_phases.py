@@ -40,6 +40,7 @@ from .._shared.purity import pure_clone, refuse_spreading
 from .._shared.rowwise import BLOCK_ROWS
 from .._shared.sklearn import Interval, StrOptions, safe_indexing
 from .._wall import (
+    CONDITIONAL,
     PrivacyFilter,
     PrivacyGuarantee,
     PrivacyLeakWarning,
@@ -569,10 +570,18 @@ class Phases:
             before = [roomier(cost) for cost in before]
         for cost in before:
             total = total.compose(cost)
+        said_before = total.conditional_on
         for model in self.models:
             if model.lines() and model.declared is None and not model.stands_in:
                 # What the fit read from the data is known after it only.
                 said = kept(model.cost, model.fitted, model.given)
+                told = (*said_before, *model.cost.conditional_on)
+                for fact in (one for one in said.conditional_on if one not in told):
+                    warn_caller(
+                        f"{CONDITIONAL}: {fact}. Pass it to what is inside of the "
+                        f"{model.name}, fixed without looking at the data.",
+                        PrivacyLeakWarning,
+                    )
                 total = total.qualified(
                     assumptions=said.assumptions,
                     uncovered=said.uncovered,
