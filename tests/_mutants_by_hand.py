@@ -5644,6 +5644,20 @@ MUTANTS = [
         "listed[0], learnt.labels == OTHER_GROUP",
         "those of no listed group count as the first group, however small",
     ),
+    (
+        "h1874",
+        "postprocessing/_phases.py",
+        "for one in said.conditional_on if one not in told",
+        "for one in () if one not in told",
+        "what a model further inside a repair reads from its rows is not warned of",
+    ),
+    (
+        "h1875",
+        "postprocessing/_decisions.py",
+        "self.rule_[alike] = self.rule_[alike].mean(axis=0)",
+        "pass",
+        "groups that noise hides are parted as far as the tolerance lets them",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

@@ -567,6 +567,23 @@ def test_groups_of_few_people_of_one_true_class_are_said_to_be(
     assert model.pooled_groups_.tolist() == named
 
 
+@pytest.mark.parametrize("constraint", ["equal_opportunity", "equalized_odds"])
+def test_groups_that_cannot_be_told_apart_are_decided_for_alike(
+    monkeypatch, constraint
+):
+    """What tolerance noise left was used to part them."""
+    pooled = np.array([[True, True, False, False]] * 2)
+    monkeypatch.setattr(decisions, "untold_cells", lambda *_: pooled)
+    P, y, group = two_classes(3000)
+    group += 2 * (np.arange(3000) % 2)
+    public = {**PUBLIC, "groups": [0, 1, 2, 3]}
+    model = DP2DPClassifier(oracle(), constraint=constraint, random_state=0, **public)
+    with pytest.warns(RepairWarning, match="as all people together"):
+        model.fit(P, y, sensitive_features=group)
+    assert_array_equal(model.rule_[0], model.rule_[1])
+    assert_allclose(model.rule_.sum(axis=-1), 1)
+
+
 @pytest.mark.filterwarnings("ignore::fairpriv_sklearn.postprocessing.RepairWarning")
 @pytest.mark.parametrize("constraint", ["demographic_parity", "equalized_odds"])
 def test_a_group_of_a_twentieth_at_little_budget(constraint):

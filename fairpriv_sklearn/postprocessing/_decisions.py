@@ -496,3 +496,6 @@ class DecisionRepair(MetaRepair):
         self.rule_ = parity.randomised_rule(
             masses, weights, self._rates(), tolerance, defaults
         )
+        alike = pooled.all(axis=0)
+        if alike.any():  # one rule for them, whatever the tolerance allows
+            self.rule_[alike] = self.rule_[alike].mean(axis=0)
