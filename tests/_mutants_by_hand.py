@@ -5658,6 +5658,27 @@ MUTANTS = [
         "pass",
         "groups that noise hides are parted as far as the tolerance lets them",
     ),
+    (
+        "h1890",
+        "privacy/_plain_step.py",
+        "_FIX_BY_NAME.get(kind) if is_scikit_learns(estimator) else None",
+        "_FIX_BY_NAME.get(kind)",
+        "encoders of other packages are given advice for those of scikit-learn",
+    ),
+    (
+        "h1891",
+        "privacy/_plain_step.py",
+        '_DRAWN_FIX if hasattr(estimator, "fit_resample") else fix or ANY_FIX',
+        "fix or ANY_FIX",
+        "of what draws rows anew it is not said why it is not covered",
+    ),
+    (
+        "h1892",
+        "_shared/domain.py",
+        ', "DuckDBPyRelation": "df"}',
+        "}",
+        "a query that is not run is said to have cells that are no numbers",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

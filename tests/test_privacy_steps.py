@@ -754,7 +754,7 @@ def test_what_a_guarantee_will_be_conditional_on_is_said_before_the_fit():
     for first, said in (
         (Halves(), f"^The guarantee of the whole is conditional.*: {held}. Declare"),
         (FunctionTransformer(lambda X: X), f"conditional.*: {own_row}.* ufunc"),
-        (Drawn(), "(Not private: drawn|Not all of estimator .*drawn .Drawn. is not c)"),
+        (Drawn(), "(Not private: d|Not all of e).*drawn .Drawn. is not covered. Leave"),
         (Said(), None),
         (FunctionTransformer(np.tanh), None),
     ):
@@ -778,6 +778,17 @@ def test_what_a_guarantee_will_be_conditional_on_is_said_before_the_fit():
         repair.set_params(base_guarantee="public")
         repair.fit(rows, y, sensitive_features=groups)
     assert repair.privacy_.epsilon <= 1.0
+
+
+def test_what_is_only_named_like_a_step_of_scikit_learn_gets_no_arguments_of_it():
+    """Encoders of other packages take no `categories`."""
+    kind = type("OneHotEncoder", (Halves,), {})
+    step = kind()
+    step.seen_ = X
+    (told,) = privacy_report(step).steps
+    assert told.status == "uncovered" and told.fix.startswith("Replace it by a private")
+    (told,) = privacy_report(OneHotEncoder().fit(X)).steps
+    assert told.fix.startswith("Pass `categories=[...]`")
 
 
 class Kept(Halves):

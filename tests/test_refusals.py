@@ -2860,6 +2860,10 @@ def test_what_is_no_table_gets_its_own_sentence(model):
     named = {"sensitive_features": GROUP} if hasattr(model, "blind") else {}
     with pytest.raises(TypeError, match="before it is collected"):
         model.fit(polars.DataFrame(X).lazy(), Y, **named)
+    relation = type("DuckDBPyRelation", (), {})()  # as a query of DuckDB gives
+    for given in ((relation, Y), (X, relation)):
+        with pytest.raises(TypeError, match=r"before it is collected: .* df\(\) ret"):
+            model.fit(*given, **named)
     with pytest.raises(ValueError, match="Expected (a )?2D array|two-dimensional"):
         model.fit(pandas.Series(X[:, 0]), Y, **named)
     if isinstance(model, DPLinearRegression):

@@ -53,6 +53,7 @@ _SHORTENED = {
     # Where warnings are errors.
     "A column-vector y was": "A column-vector was passed for a 1d array: ravel() it.",
 }
+_COLLECTED_BY = {"LazyFrame": "collect", "DuckDBPyRelation": "df"}
 _ONE_TARGET = "y should be a 1d array"
 _OF_SEVERAL = (
     ", one target for each row. For several, fit one model each, as "
@@ -112,10 +113,11 @@ def check_columns(*columns) -> None:
     indexes = []
     # Of the type: pandas takes what is no attribute for a label of the index.
     for column in columns:
-        if type(column).__name__ == "LazyFrame":
+        name = type(column).__name__
+        if name in _COLLECTED_BY:
             raise TypeError(
-                "A LazyFrame has no rows before it is collected: pass what its "
-                "collect() returns."
+                f"A {name} has no rows before it is collected: pass what its "
+                f"{_COLLECTED_BY[name]}() returns."
             )
         if isinstance(column, np.ma.MaskedArray) and np.ma.is_masked(column):
             raise ValueError(

@@ -96,6 +96,10 @@ ANY_FIX = (
     "Replace it by a private step, or by one that learns nothing from this data, such "
     "as a `FunctionTransformer` around a NumPy ufunc."
 )
+_DRAWN_FIX = (
+    "Leave it out: a row that is drawn twice counts twice, and the others decide which "
+    "are. Where labels are rare, give a model that takes one a public `class_weight`."
+)
 _FUNCTION_FIX = (
     "Use a NumPy ufunc without `out` and `where`, or declare that the function works "
     f"on each row on its own: set its attribute `{ROW_PURE}` to True."
@@ -138,7 +142,8 @@ def plain_step(estimator, name: str, fitted: bool) -> StepPrivacy:
     kind = type(estimator).__name__
     step = StepPrivacy(name, kind, "public")
     if not _learns_nothing(estimator, fitted):
-        fix = _FIX_BY_NAME.get(kind, ANY_FIX)
+        fix = _FIX_BY_NAME.get(kind) if is_scikit_learns(estimator) else None
+        fix = _DRAWN_FIX if hasattr(estimator, "fit_resample") else fix or ANY_FIX
         return replace(step, status="uncovered", fix=fix)
     function = isinstance(estimator, FunctionTransformer)
     if function and inverse_refusal(estimator):
