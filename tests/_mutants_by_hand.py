@@ -5345,9 +5345,9 @@ MUTANTS = [
     ),
     (
         "h1603",
-        "privacy/_steps.py",
-        "holds_others = len(owners(one.estimator)) > 1",
-        "holds_others = False",
+        "privacy/_plain_step.py",
+        "            one.ledger = None",
+        "            pass",
         "a model inside of a wrapper spends on made-up rows",
     ),
     (
@@ -5678,6 +5678,27 @@ MUTANTS = [
         ', "DuckDBPyRelation": "df"}',
         "}",
         "a query that is not run is said to have cells that are no numbers",
+    ),
+    (
+        "h1893",
+        "privacy/_plain_step.py",
+        "owners(tried, lambda one: isinstance(one, FrozenEstimator))",
+        "owners(tried)",
+        "what is tried on made-up rows takes the ledger of somebody's frozen model",
+    ),
+    (
+        "h1894",
+        "privacy/_steps.py",
+        "if is_known or steps is not None or",
+        "if is_known or len(one.estimator.get_params()) > 1 or",
+        "a search spends on steps of other packages that select by a model",
+    ),
+    (
+        "h1895",
+        "privacy/_steps.py",
+        "if is_known or steps is not None or",
+        "if is_known or",
+        "pipelines of other packages are tried as one, and refused for what they keep",
     ),
 ]
 

@@ -827,12 +827,35 @@ def test_what_learns_of_made_up_rows_is_refused(wanted):
 
 
 def test_what_is_known_or_takes_no_made_up_rows_is_not_refused():
-    ledger = PrivacyLedger(9.0, 1e-5)
     frozen = FrozenEstimator(make_pipeline(Kept().fit(np.ones((2, 3)), [0, 1])))
-    model = line().set_params(ledger=ledger)
-    steps = [Said(), Kept(), Holds(model), StandardScaler(), frozen, model]
+    steps = [Said(), Kept(), StandardScaler(), frozen, line()]
     refuse_learners(make_pipeline(*steps), np.ones((5, 4)))  # not three columns
-    assert ledger.spends() == []
+
+
+def test_a_pipeline_of_another_package_is_judged_by_its_steps():
+    class Timed(Pipeline):
+        def fit(self, X, y):
+            self.seconds_ = 0.0
+            return super().fit(X, y)
+
+    refuse_learners(Timed([("line", line())]), np.ones((5, 4)))
+    with pytest.raises(ValueError, match="^kept .Kept. learns from its rows, and"):
+        refuse_learners(Timed([("kept", Kept()), ("line", line())]), np.ones((5, 3)))
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_a_model_inside_of_another_package_tries_made_up_rows_at_no_cost(
+    frozen,
+):
+    """As those that select features by a model: a search spent, then refused."""
+    ledger = PrivacyLedger(9.0, 1e-5)
+    model = fit(line().set_params(ledger=ledger))
+    spent = ledger.spends()
+    holder = Holds(FrozenEstimator(model) if frozen else model)
+    for inner in (holder, Holds(LinearRegression())):
+        with pytest.raises(ValueError, match="^holds .Holds. learns from its rows"):
+            refuse_learners(make_pipeline(inner, line()), np.ones((5, 4)))
+    assert ledger.spends() == spent and model.ledger is ledger
 
 
 def test_nothing_private_is_expected_of_plain_models():

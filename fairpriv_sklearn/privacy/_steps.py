@@ -1,9 +1,9 @@
 """What each step of an estimator does to privacy, asked before a fit and after."""
 
-from .._shared.nested import owners
 from ..accounting import compose_epsilon
 from ._composed import composed
 from ._guarantee import PrivacyGuarantee, own_events
+from ._metas import parts_of
 from ._plain_step import ANY_FIX, is_scikit_learns, learns_from_made_up
 from ._step import StepPrivacy  # noqa: F401 - where older pickles look for it
 from ._walk import places, walk
@@ -61,8 +61,8 @@ def refuse_learners(estimator, X) -> None:
     """
     for one in walk(estimator, fitted=False):
         is_known = one.step.guarantee or one.frozen or is_scikit_learns(one.estimator)
-        holds_others = len(owners(one.estimator)) > 1  # which may have a ledger
-        if is_known or holds_others or not hasattr(one.estimator, "fit"):
+        steps = parts_of(one.estimator, fitted=False)  # judged one by one
+        if is_known or steps is not None or not hasattr(one.estimator, "fit"):
             continue
         if any(learns_from_made_up(one.estimator, kind, X) for kind in (float, str)):
             raise ValueError(
