@@ -28,6 +28,7 @@ from fairpriv_sklearn.datasets import (
     make_biased_regression,
     make_census,
     make_spurious_bias,
+    make_spurious_regression,
 )
 from fairpriv_sklearn.datasets._fetch import features_of
 from fairpriv_sklearn.datasets._simulated import _log_mixture
@@ -39,6 +40,7 @@ from fairpriv_sklearn.metrics import (
 from fairpriv_sklearn.preprocessing import DPTableEncoder
 
 SIMULATED = [make_biased_mixture, make_spurious_bias, make_biased_regression]
+PARTS = {"n_core": 2, "n_spurious": 5}
 
 
 # -------------------------------------------------------------------------- simulated
@@ -59,6 +61,19 @@ def test_returning_the_truth_does_not_change_the_rows(make):
     for a, b in zip(plain, with_truth, strict=False):
         np.testing.assert_array_equal(a, b)
     assert len(with_truth) == len(plain) + 1
+
+
+@pytest.mark.parametrize(
+    ("make", "asked", "n_columns"),
+    [
+        (make_biased_mixture, {"n_features": 3}, 3),
+        (make_biased_regression, {"n_features": 3}, 3),
+        (make_spurious_bias, PARTS, 7),
+        (make_spurious_regression, PARTS, 7),
+    ],
+)
+def test_simulated_data_have_as_many_columns_as_are_asked_for(make, asked, n_columns):
+    assert make(10, random_state=0, **asked)[0].shape == (10, n_columns)
 
 
 def assert_calibrated(posteriors, y):
@@ -167,6 +182,21 @@ def test_spurious_bias_with_full_agreement_has_finite_posteriors():
     )
     np.testing.assert_array_equal(y, a)
     assert np.isfinite(posteriors).all()
+
+
+def test_spurious_regression_has_the_documented_answers():
+    n, p, scales = 100_000, 0.9, [0.1, 2.0]
+    X, Y, group = make_spurious_regression(
+        n, n_core=3, n_spurious=3, p=p, core_scale=scales[0],
+        spurious_scale=scales[1], random_state=0,
+    )  # fmt: skip
+    noise = X - np.column_stack([Y[:, [0, 1, 0]], *[group] * 3])
+    np.testing.assert_allclose(
+        noise.std(axis=0), np.repeat(scales, 3), rtol=5 / np.sqrt(2 * n)
+    )
+    assert abs(np.mean(group == (Y.sum(axis=1) > 1)) - p) < 5 * np.sqrt(p * (1 - p) / n)
+    differ = Y[group == 1].mean(axis=0) - Y[group == 0].mean(axis=0)
+    np.testing.assert_allclose(differ, (2 * p - 1) / 3, atol=5 * np.sqrt(4 / 12 / n))
 
 
 def test_regression_has_the_documented_answers():
@@ -427,6 +457,15 @@ def test_adult_encodes_to_the_96_indicators_and_base_rates_of_the_literature():
     assert np.mean(rich[sex == "Female"]) == pytest.approx(0.1093, abs=5e-5)
     assert np.mean(rich[sex == "Male"]) == pytest.approx(0.3038, abs=5e-5)
     assert np.sum(everyone.uci_split == "train") == 32561
+
+
+def test_credit_default_by_another_column():
+    needs("credit_default")
+    plain = fetch_credit_default(data_home=FOLDER)
+    other = fetch_credit_default(data_home=FOLDER, sensitive_features="MARRIAGE")
+    assert "MARRIAGE" in plain.feature_names and "SEX" in other.feature_names
+    assert "MARRIAGE" not in other.feature_names
+    assert other.groups == SOURCES["credit_default"].categories["MARRIAGE"]
 
 
 def test_law_school_targets_and_groups():

@@ -419,6 +419,16 @@ def test_network_learns_two_clusters_and_their_labels():
     np.testing.assert_array_equal(generator.class_weights_, 0.5)
 
 
+def test_network_has_the_normal_inputs_that_are_asked_for():
+    X, y = np.random.default_rng(0).random((60, 2)), np.arange(60) % 3
+    generator = DPSinkhornGenerator(
+        method="network", epsilon=50, bounds=(0, 1), classes=[0, 1, 2], max_iter=2,
+        latent_dim=5, hidden_layer_sizes=(4,), random_state=0,
+    ).fit(X, y)  # fmt: skip
+    assert [one.shape for one in generator._network.weights] == [(5 + 3, 4), (4, 2)]
+    assert generator.sample(7)[0].shape == (7, 2)
+
+
 def test_network_releases_the_chosen_components_only(monkeypatch):
     released, pulled = [], []
     release, backward = GaussianMechanism.release, Network.backward

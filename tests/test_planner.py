@@ -12,6 +12,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 
 from fairpriv_sklearn.linear_model import DPLinearRegression
+from fairpriv_sklearn.mechanisms import noise_source
 from fairpriv_sklearn.model_selection import _planner as planner
 from fairpriv_sklearn.model_selection import (
     expected_error,
@@ -135,6 +136,23 @@ def test_a_group_model_that_tells_all_can_be_planned_with():
     assert sure.violation < unsure.violation
     with pytest.raises(ValueError, match=r"group_strength must be in \[0, 1\]"):
         expected_error(repair, group_sizes=[9, 9], group_strength=1.1)
+
+
+def test_classes_are_as_far_apart_as_the_model_tells():
+    """Where it tells nothing all people of a group have one score."""
+    repair, sizes = DP2DPClassifier(logistic(), classes=[0, 1]), [900, 900]
+    nothing, usual = (
+        expected_error(repair, group_sizes=sizes, n_repeats=1, model_strength=strength)
+        for strength in (0.0, 1.0)
+    )
+    assert nothing.violation_without_noise == 0.0 < usual.violation_without_noise
+    assert usual == expected_error(repair, group_sizes=sizes, n_repeats=1)
+    scores, y, codes = planner._mixture(
+        [40_000], 2, noise_source(0).public(), model=1.5, group=0.0
+    )
+    odds = np.log(scores[:, 1] / scores[:, 0])
+    apart = odds[y == 1].mean() - odds[y == 0].mean()
+    assert apart == pytest.approx(2 * 1.5**2, rel=0.05)
 
 
 @pytest.mark.parametrize("strength", [0.3, 0.999, 1.0])
