@@ -293,6 +293,10 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
     def transform(self, X):
         """Encode a table; every row by itself.
 
+        A cell that is not of the kind of its column, such as 70,5 where numbers were
+        learnt, is missing, and a category in another spelling is another one. No
+        warning says so, as rows may be private; ``predict`` of the command line does.
+
         Parameters
         ----------
         X : data frame, Arrow table or array-like of shape (n_samples, n_features)
