@@ -5700,6 +5700,20 @@ MUTANTS = [
         "if is_known or",
         "pipelines of other packages are tried as one, and refused for what they keep",
     ),
+    (
+        "h1868",
+        "privacy/_budget/_refusals.py",
+        "            refuse_widths(model, n_columns, learnt=learnt)",
+        "            pass",
+        "bounds of a model inside another are looked at when an encoder has spent",
+    ),
+    (
+        "h1869",
+        "privacy/_budget/_refusals.py",
+        "if listed is not None and label is not None and",
+        "if False and",
+        "an encoder spends for a threshold of a label that there is not",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

@@ -20,6 +20,7 @@ from sklearn.base import (
     TransformerMixin,
     clone,
     is_classifier,
+    is_regressor,
 )
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.cluster import DBSCAN, KMeans
@@ -2278,6 +2279,42 @@ def test_arguments_of_plain_steps_are_looked_at_before_an_encoder_spends(model):
     with pytest.warns(PrivacyLeakWarning):
         pipeline = encoded(model, ledger)
     with pytest.raises(ValueError, match="The '(C|with_mean)' parameter of"):
+        pipeline.fit(X, Y)
+    assert ledger.spends() == []
+
+
+@pytest.mark.parametrize(
+    ("around", "model"),
+    [
+        (lambda one: VotingRegressor([("a", one)]), regression()),
+        (TransformedTargetRegressor, regression()),
+        (FixedThresholdClassifier, logistic()),
+        (lambda one: FixedThresholdClassifier(make_pipeline(one)), logistic()),
+    ],
+)
+def test_bounds_of_models_in_others_are_looked_at_before_an_encoder_spends(
+    around, model
+):
+    ledger = PrivacyLedger(50.0, 1e-3)
+    wide = clone(model).set_params(bounds=([0.0] * 7, [1.0] * 7))
+    pipeline = encoded(around(wide), ledger)
+    with pytest.raises(ValueError, match="bounds must be a tuple .* of two numbers"):
+        pipeline.fit(X, Y)
+    search = DPGridSearchCV(around(wide), {}, ledger=ledger)
+    search.set_params(
+        **{"target_bounds": (0, 1)} if is_regressor(model) else {"classes": [0, 1]}
+    )
+    with pytest.raises(ValueError, match="bounds must be a tuple"):
+        search.fit(X, Y)
+    assert ledger.spends() == []
+
+
+def test_the_label_of_a_threshold_is_looked_at_before_an_encoder_spends():
+    ledger = PrivacyLedger(50.0, 1e-3)
+    model = logistic(bounds=None, data_norm=1.0)
+    encoded(FixedThresholdClassifier(model, pos_label=1), None).fit(X, Y)
+    pipeline = encoded(FixedThresholdClassifier(model, pos_label="1"), ledger)
+    with pytest.raises(ValueError, match="pos_label .* one of .0, 1., got '1'"):
         pipeline.fit(X, Y)
     assert ledger.spends() == []
 

@@ -295,6 +295,15 @@ _HAND_ON = """FixedThresholdClassifier TransformedTargetRegressor VotingClassifi
     VotingRegressor""".split()
 
 
+def _handed_on(estimator) -> dict[str, BaseEstimator] | None:
+    """Models that one of scikit-learn's hands its table and target on to, by name."""
+    theirs = type(estimator).__module__.startswith("sklearn.")
+    if not theirs or type(estimator).__name__ not in _HAND_ON:
+        return None
+    params = estimator.get_params().items()
+    return {name: one for name, one in params if "__" not in name and _predicts(one)}
+
+
 def rehearse(estimator, y) -> None:
     """Refuse a target that what stands around a model would not hand on.
 
@@ -309,15 +318,18 @@ def rehearse(estimator, y) -> None:
         with domain("y"):
             check_classification_targets(labels)  # numbers between integers are none
         _refuse_weights(estimator, labels)
-    if theirs and kind.__name__ in _HAND_ON:
-        models = {
-            name: _StandIn(model)
-            for name, model in estimator.get_params().items()
-            if "__" not in name and _predicts(model)
-        }
+    handed_on = _handed_on(estimator)
+    if handed_on is not None:
+        models = {name: _StandIn(model) for name, model in handed_on.items()}
         model = last_step(getattr(estimator, "estimator", None))
         listed = getattr(model, "classes", None)
         y = y if listed is None else np.asarray(listed)
+        label = getattr(estimator, "pos_label", None)
+        if listed is not None and label is not None and label not in list(listed):
+            raise ValueError(
+                f"pos_label of {kind.__name__} must be one of {list(listed)}, got "
+                f"{label!r}."
+            )
         rehearsal = clone(estimator).set_params(**models)
         fit_wrapped(rehearsal, np.zeros((len(y), 1)), y)
 
@@ -389,6 +401,8 @@ def refuse_widths(estimator, n_columns: int | None, *, learnt=False) -> None:
             for _, one, *_ in getattr(estimator, kept):
                 if isinstance(one, (Pipeline, *_SIDE_BY_SIDE)):
                     refuse_widths(one, None, learnt=learnt)
+        for model in (_handed_on(estimator) or {}).values():
+            refuse_widths(model, n_columns, learnt=learnt)
         if learnt and isinstance(estimator, FrozenEstimator) and _predicts(estimator):
             name = type(estimator.estimator).__name__
             raise ValueError(
