@@ -5645,6 +5645,13 @@ MUTANTS = [
         "those of no listed group count as the first group, however small",
     ),
     (
+        "h1853",
+        "postprocessing/_number_repair.py",
+        "if why is UNTOLD and (hidden := self._hidden()).any():",
+        "if why is UNTOLD and (hidden := ~self._hidden()).all():",
+        "a blind repair stands back for a group of nobody and does not name it",
+    ),
+    (
         "h1874",
         "postprocessing/_phases.py",
         "for one in said.conditional_on if one not in told",

@@ -965,6 +965,18 @@ def test_tolerance_of_numbers_is_of_a_group_not_of_a_bin():
     assert_allclose(fitted.fairness_tolerance_, expected, rtol=1e-9)
 
 
+def test_a_group_that_may_have_nobody_is_named_where_a_repair_stands_back():
+    """Of so few rows that nobody can be sure it has under two in a hundred."""
+    X, _, group = population(2000)
+    fitted = regressor(groups=[0, 1, 2])
+    said = r"anybody of the groups \[2\]: if there is not, a list without them"
+    with pytest.warns(RepairWarning, match=said):
+        fitted.fit(X, predicted(X), sensitive_features=group)
+    assert fitted.repair_ == ["none"]
+    fitted = regressor(groups=[0, 1]).fit(X, predicted(X), sensitive_features=group)
+    assert fitted.repair_ == ["repaired"] and fitted.repair_notes_ == []
+
+
 @pytest.mark.parametrize("few", [0, 30])
 def test_numbers_leave_out_a_group_with_next_to_nobody(few):
     """The others are repaired, and a warning names it."""

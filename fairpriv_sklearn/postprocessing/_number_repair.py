@@ -396,7 +396,8 @@ class NumberRepair(Repair):
 
     def _hidden(self) -> np.ndarray:
         """Groups whose size noise hides; none if it hides nearly all of them."""
-        drowned = significance.are_drowned(self.counts_, self._noise_variance)
+        counts = self.counts_.reshape(*self.counts_.shape[:2], -1)
+        drowned = significance.are_drowned(counts, self._noise_variance)
         hidden = drowned.any(axis=0)
         return hidden & (np.count_nonzero(~hidden) > 1)
 
@@ -632,6 +633,12 @@ class NumberRepair(Repair):
             self.pooled_groups_.append(self.groups_[~told])
             if why:
                 self._note(f"The blind repair stood back: {why}")
+                if why is UNTOLD and (hidden := self._hidden()).any():
+                    self._note(
+                        "Noise hides whether there is anybody of the groups "
+                        f"{self.groups_[hidden].tolist()!r}: if there is not, a list "
+                        "without them may let the others be repaired."
+                    )
             elif not told.all():
                 untold = self.pooled_groups_[-1].tolist()
                 self._note(
