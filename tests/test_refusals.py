@@ -1166,7 +1166,8 @@ def test_what_a_fit_inside_will_not_say_is_no_error_before_it():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.simplefilter("error", PrivacyLeakWarning)
-        repair.fit(X, Y, sensitive_features=GROUP)
+        with pytest.raises(PrivacyLeakWarning, match="to what is inside of"):
+            repair.fit(X, Y, sensitive_features=GROUP)  # when the model is there
         warnings.simplefilter("ignore")
         warnings.filterwarnings("error", module="elsewhere")
         encoded(READS["labels"][0], None).fit(X, Y)
