@@ -5169,9 +5169,30 @@ MUTANTS = [
     (
         "h1843",
         "model_selection/_candidates.py",
-        "if task.groups is None or len(named) > (task.given is None):",
+        "if task.groups is None or repr(named) != repr(known):",
         "if task.groups is None:",
         "a step with groups of its own is told those of the table",
+    ),
+    (
+        "h1900",
+        "model_selection/_candidates.py",
+        "if task.groups is None or repr(named) != repr(known):",
+        "if task.groups is None or len(named) > (task.given is None):",
+        "a candidate with groups of another column is told those of its estimator's",
+    ),
+    (
+        "h1901",
+        "model_selection/_candidates.py",
+        "        and not any(nested.is_inside(place, path) for path in closed)\n",
+        "",
+        "a score compares a column that the transformers of a pipeline have moved",
+    ),
+    (
+        "h1902",
+        "model_selection/_candidates.py",
+        'in sorted(params, key=lambda one: one[0].count("__"))',
+        "in sorted(params)",
+        "a score compares the groups of a model inside a repair, not the repair's",
     ),
     (
         "h1844",

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from _audit import gaussian_audit
 from _model_selection import Stub, barycenter, fair_table, logistic, stub_table
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.model_selection import (
     FixedThresholdClassifier,
     KFold,
@@ -13,6 +14,8 @@ from sklearn.model_selection import (
     StratifiedKFold,
     cross_val_predict,
 )
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 from fairpriv_sklearn.accounting import (
     GaussianEvent,
@@ -32,11 +35,13 @@ from fairpriv_sklearn.model_selection import (
     DPGridSearchCV,
     dp_cross_validate,
 )
+from fairpriv_sklearn.model_selection._candidates import named_groups
 from fairpriv_sklearn.model_selection._scoring import (
     ACCURACY,
     Reading,
     Statistic,
 )
+from fairpriv_sklearn.neural_network import DPWassersteinMLPRegressor
 from fairpriv_sklearn.postprocessing import DP2DPClassifier, DPBarycenterRegressor
 from fairpriv_sklearn.privacy import (
     PrivacyLeakWarning,
@@ -365,7 +370,7 @@ def test_a_label_that_one_fold_lacks_stops_no_fit_that_is_paid(named):
         assert said == sorted(facts) and result.privacy_.epsilon == math.inf
         for fitted in result.estimators:
             assert fitted.groups_.tolist() == [0, 1, 2]
-            assert facts == set(fitted.privacy_.conditional_on)
+            assert list(fitted.privacy_.conditional_on) == sorted(facts)
         assert facts == set(result.privacy_.conditional_on)
         with pytest.warns(PrivacyLeakWarning):
             search = DPGridSearchCV(estimator, {"epsilon": [9.0]}, epsilon=4.0)
@@ -388,3 +393,42 @@ def test_groups_of_another_column_are_not_told():
     for fitted in result.estimators:
         assert fitted.groups_.tolist() == [0, 1]
         assert fitted.estimator_.groups_.tolist() == [0, 1, 2]
+
+
+def columns_in_other_order():
+    """A model that protects another column than the one at its place in the table."""
+
+    def turned(X):
+        return X[:, ::-1]
+
+    turned.__fairpriv_row_pure__ = True
+    inner = DPWassersteinMLPRegressor(
+        target_bounds=(-1, 1), sensitive_features=0, max_iter=2
+    )
+    model = make_pipeline(FunctionTransformer(turned), inner)
+    return TransformedTargetRegressor(model, check_inverse=False)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_candidate_with_groups_of_another_column_lists_its_own(turned):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.arange(60) % 2, rng.uniform(-1, 1, 60), np.arange(60) % 3])
+    model, grid, y = logistic(groups=None, sensitive_features=0), {}, X[:, 1] > 0
+    if turned:
+        X[:, 0] = rng.uniform(-1, 1, 60)
+        model, y = columns_in_other_order(), X[:, 1]
+    else:
+        grid = {"sensitive_features": [2], "fairness_weight": [0.5]}
+    with pytest.warns(PrivacyLeakWarning, match="`groups`"):
+        search = DPGridSearchCV(model, grid, epsilon=4.0).fit(X, y)
+    found = search.best_estimator_
+    found = found.regressor_[-1] if turned else found
+    assert found.groups_.tolist() == [0, 1, 2]
+
+
+def test_groups_of_a_score_are_those_that_the_outermost_model_names():
+    inner = logistic(sensitive_features=0)
+    assert named_groups(DP2DPClassifier(inner)) == 0
+    assert named_groups(DP2DPClassifier(inner, sensitive_features=1)) == 1
+    assert named_groups(make_pipeline(inner)) is None
+    assert named_groups(columns_in_other_order()) is None

@@ -140,9 +140,10 @@ def read_groups(owner, estimator, X, sensitive_features) -> Groups:
 
 def named_groups(estimator):
     """The columns of groups that the candidates' estimator names itself, or None."""
-    if isinstance(estimator, Pipeline):
-        return None  # behind its transformers a column is not where it was
-    return _inner_parameter(estimator, "sensitive_features")
+    owners = nested.owners(estimator)
+    # Behind the transformers of a pipeline a column is not where it was.
+    behind = [path for path, one in owners.items() if isinstance(one, Pipeline)]
+    return _inner_parameter(estimator, "sensitive_features", behind)
 
 
 def _labels_in(owner, named, X) -> list:
@@ -159,13 +160,15 @@ def public_argument(estimator, name: str, own):
     return own if own is not None else _inner_parameter(estimator, name)
 
 
-def _inner_parameter(estimator, name: str):
+def _inner_parameter(estimator, name: str, closed=()):
     """The first value of a parameter of this name, from the outside in."""
-    params = estimator.get_params(deep=True)
+    params = estimator.get_params(deep=True).items()
     found = (
         value
-        for place, value in sorted(params.items())
-        if place.rpartition("__")[2] == name and not _is_of_groups(place)
+        for place, value in sorted(params, key=lambda one: one[0].count("__"))
+        if place.rpartition("__")[2] == name
+        and not _is_of_groups(place)
+        and not any(nested.is_inside(place, path) for path in closed)
     )
     return next((value for value in found if value is not None), None)
 
@@ -259,24 +262,28 @@ def candidate(
     return chosen
 
 
-def told_lists(chosen, task) -> set[str]:
+def told_lists(chosen, estimator, task) -> list[str]:
     """Give a candidate without public lists those of all rows; return what they are of.
 
     Else a label that is not among the rows of one fit would stop it, once all is paid.
     """
     read = _read_by_fits(chosen, task) & {"classes"}
-    if _reads_known_groups(chosen, task):
+    if _reads_known_groups(chosen, estimator, task):
         read.add("groups")
     told(chosen, {name: task.labels(name) for name in read})
-    return read
+    return sorted(read)
 
 
-def _reads_known_groups(chosen, task) -> bool:
+def _reads_known_groups(chosen, estimator, task) -> bool:
     """Whether a fit would list the groups of its rows, and they are those of `task`."""
-    params = chosen.get_params().items()
-    found = [v for k, v in params if k.rpartition("__")[2] == "sensitive_features"]
-    named = {repr(columns) for columns in found if columns is not None}
-    if task.groups is None or len(named) > (task.given is None):
+    named = {
+        place: columns
+        for place, columns in chosen.get_params().items()
+        if place.rpartition("__")[2] == "sensitive_features" and columns is not None
+    }
+    own = getattr(estimator, "sensitive_features", None)
+    known = {} if own is None else {"sensitive_features": own}
+    if task.groups is None or repr(named) != repr(known):
         return False  # nobody here knows them, or of some steps they are others
     steps = budget_owners(chosen)  # those inside a repair are not handed groups
     outer = [steps[path] for path in nested.outermost(steps)]

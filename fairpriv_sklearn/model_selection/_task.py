@@ -75,7 +75,7 @@ class Task:
         model = candidates.candidate(estimator, params, share, noise, self.public)
         if not len(rows):
             return self.stand_in(), candidates.expected_cost(model, self.neighboring)
-        read = candidates.told_lists(model, self)
+        read = candidates.told_lists(model, estimator, self)
         before = clone(model)
         X, given = rows_of(self.X, rows), rows_of(self.given, rows)
         if not candidates.fit_quietly(model, X, self.y[rows], given):
