@@ -5342,6 +5342,20 @@ MUTANTS = [
         "steps side by side keep what an earlier fit of a pipeline gave them",
     ),
     (
+        "h1896",
+        "privacy/_budget/_refusals.py",
+        "if known or not _fits(model, codes) or _fits(model, labels[codes]):",
+        "if True:",
+        "a model that takes numbers for labels only refuses others when all is spent",
+    ),
+    (
+        "h1897",
+        "privacy/_budget/_refusals.py",
+        "if known or not _fits(model, codes) or _fits(model, labels[codes]):",
+        "if known or not _fits(model, codes):",
+        "models of other packages that take any label are said to take numbers only",
+    ),
+    (
         "h1600",
         "privacy/_plain_step.py",
         """    if hasattr(estimator, "fit_resample"):

@@ -1532,6 +1532,36 @@ def test_more_labels_than_a_solver_takes_are_refused_at_no_cost():
         decisions(model, **more).fit(X, Y, sensitive_features=GROUP)
 
 
+class Others(DummyClassifier):
+    """A class of another package."""
+
+
+class Numbered(Others):
+    """As XGBClassifier: it takes no labels but numbers from 0 on."""
+
+    def fit(self, X, y):
+        if np.unique(y).tolist() != list(range(len(np.unique(y)))):
+            raise ValueError("Invalid classes")
+        return super().fit(X, y)
+
+
+def test_labels_that_a_model_of_another_package_takes_no_numbers_for_cost_nothing():
+    ledger, text = PrivacyLedger(50.0, 1e-3), np.where(Y > 0, "yes", "no")
+    group = np.where(GROUP > 0, "f", "m")
+    more = {"ledger": ledger, "max_iter": 2}
+    plain = decisions(Numbered(), **more).set_params(classes=["no", "yes"])
+    blind = decisions(logistic(), blind=True, group_estimator=Numbered(), **more)
+    blind.set_params(groups=["f", "m"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyLeakWarning)
+        for repair, y, groups in [(plain, text, GROUP), (blind, Y, group)]:
+            with pytest.raises(ValueError, match="^Numbered takes no .* from 0 to 1: "):
+                repair.fit(X, y, sensitive_features=groups)
+        assert ledger.spends() == []
+        decisions(Numbered(), **more).fit(X, Y, sensitive_features=GROUP)
+        plain.set_params(estimator=Others()).fit(X, text, sensitive_features=GROUP)
+
+
 def test_what_is_tried_on_made_up_rows_shows_no_errors_of_others(monkeypatch):
     """An interrupt amid the trial would have left them shown for the fits to come."""
     shown = []

@@ -318,6 +318,9 @@ def rehearse(estimator, y) -> None:
         with domain("y"):
             check_classification_targets(labels)  # numbers between integers are none
         _refuse_weights(estimator, labels)
+    elif _predicts(estimator) and is_classifier(estimator):
+        if kind is not FrozenEstimator and not private_steps(estimator):
+            _refuse_labels(estimator, np.asarray(y))
     handed_on = _handed_on(estimator)
     if handed_on is not None:
         models = {name: _StandIn(model) for name, model in handed_on.items()}
@@ -347,6 +350,32 @@ def _refuse_weights(model, labels) -> None:
             f"class_weight of {type(model).__name__} names labels that y does not have "
             "(1 is not '1')."
         )
+
+
+def _refuse_labels(model, labels) -> None:
+    """Refuse labels where a model of another package takes numbers from 0 on only.
+
+    Rows that are made up tell.
+    """
+    with suppress(TypeError):  # of several kinds, which have no order
+        labels = np.unique(labels)
+        codes = np.arange(10 * len(labels)) % len(labels)
+        known = labels.tolist() == np.unique(codes).tolist()
+        if known or not _fits(model, codes) or _fits(model, labels[codes]):
+            return
+        raise ValueError(
+            f"{type(model).__name__} takes no labels but the numbers from 0 to "
+            f"{len(labels) - 1}: encode its labels so, in the public list too."
+        )
+
+
+def _fits(model, y) -> bool:
+    """Whether a copy of a model fits rows that are made up."""
+    with suppress(Exception):
+        X = (0.618 * np.arange(2 * len(y)) % 1).reshape(-1, 2)
+        fit_to_made_up(clone(model), X, y)
+        return True
+    return False
 
 
 def _predicts(value) -> bool:
