@@ -227,6 +227,7 @@ class Model:
             self.fitted, self.stands_in = stand_in, True
             return
         estimator = pure_clone(self.given)
+        _tell(estimator, "target_bounds", self.target_bounds)
         table = rows.only("X", self.target, *self.metadata.values())
         again, groups = None, self.metadata.get("sensitive_features")
         # In each pass anew, where it can.
@@ -246,7 +247,6 @@ class Model:
             _tell(estimator, "classes", list(stand_in.classes))
         if groups is not None:
             _tell(estimator, "groups", self.groups)
-        _tell(estimator, "target_bounds", self.target_bounds)
         one_label = self._is_classifier and y is not None and len(set(y.tolist())) == 1
         try:
             if self.lines():
