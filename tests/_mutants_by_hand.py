@@ -4203,6 +4203,13 @@ MUTANTS = [
         "a repair of a search does not count where its model may predict",
     ),
     (
+        "h1880",
+        "_training/_noisy_gradients.py",
+        'labels is not None and self.constraint != "demographic_parity"',
+        "False",
+        "a penalty by true class compares groups as a whole",
+    ),
+    (
         "h1734",
         "linear_model/_linear.py",
         "            reach = size * self.data_norm_\n",

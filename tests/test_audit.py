@@ -183,6 +183,14 @@ def test_certain_events_and_ties():
     assert mu_lower_bound(np.full(100, np.inf), np.zeros(100)) > 2
 
 
+@pytest.mark.parametrize("bound", [epsilon_lower_bound, mu_lower_bound])
+def test_who_is_to_be_surer_bounds_less(bound):
+    noise = np.random.default_rng(0).normal(size=(2, 2000))
+    found = [bound(1 + noise[0], noise[1], confidence=c) for c in (0.5, 0.95, 0.999)]
+    assert found[0] > found[1] > found[2] > 0
+    assert bound(1 + noise[0], noise[1]) == found[1]
+
+
 def test_delta_is_taken_off():
     rng = np.random.default_rng(0)
     a, b = rng.random(4000) < 0.05, np.zeros(4000)

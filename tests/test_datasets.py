@@ -119,6 +119,7 @@ def test_log_mixture_is_the_density_up_to_a_constant():
 def test_census_has_the_form_of_adult():
     census = make_census(5000, random_state=3)
     source = SOURCES["adult"]
+    assert len(census.frame) == 5000
     assert list(census.frame) == source_columns(source)
     for name, (low, high) in source.bounds.items():
         assert census.frame[name].between(low, high).all()

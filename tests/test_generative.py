@@ -162,6 +162,22 @@ def test_shrinkage_goes_to_the_normal_law_when_all_is_noise():
     )  # noise is not
 
 
+def test_particles_flow_as_often_as_is_asked():
+    """Without a step they are those of one bell; the flow parts them."""
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((2000, 1)) < 0.5, 0.2, 0.8) + 0.02 * rng.normal(
+        size=(2000, 1)
+    )
+    middle = {}
+    for n_steps in (0, 30):
+        generator = DPSlicedWassersteinGenerator(
+            bounds=(0, 1), epsilon=np.inf, n_flow_steps=n_steps, random_state=0
+        ).fit(X)
+        sample = generator.sample(2000)
+        middle[n_steps] = np.mean(np.abs(sample - 0.5) < 0.1)
+    assert middle[30] < 0.02 < 0.15 < middle[0]
+
+
 def test_sliced_generator_fits_a_uniform_line():
     X = np.random.default_rng(0).uniform(-1, 1, size=(20_000, 1))
     generator = DPSlicedWassersteinGenerator(

@@ -106,18 +106,28 @@ def test_classifier_learns_and_the_penalty_lowers_the_disparity():
 
 def test_equalized_odds_compares_inside_the_classes():
     X, y, groups = make_spurious_bias(8000, p=0.9, random_state=0)
-    gaps = {}
-    for weight in (0.0, 0.9):
+    inside, whole = {}, {}
+    for weight, constraint in (
+        (0.0, "equalized_odds"),
+        (0.9, "equalized_odds"),
+        (0.9, "demographic_parity"),
+    ):
         model = make(
             "classifier",
             fairness_weight=weight,
-            constraint="equalized_odds",
+            constraint=constraint,
             epsilon=np.inf,
             max_iter=40,
         )
         p = model.fit(X, y, sensitive_features=groups).predict_proba(X)
-        gaps[weight] = sum(squared_gap(p[y == k], groups[y == k]) for k in (0, 1))
-    assert gaps[0.9] < 0.2 * gaps[0.0]
+        case = weight, constraint
+        inside[case] = sum(squared_gap(p[y == k], groups[y == k]) for k in (0, 1))
+        whole[case] = squared_gap(p, groups)
+    none, odds, parity = inside
+    assert inside[odds] < 0.2 * inside[none]
+    # Groups have other shares of the classes: parity of all is another thing.
+    assert inside[odds] < 0.6 * inside[parity]
+    assert whole[odds] > 5 * whole[parity]
 
 
 def test_several_classes_and_groups():
