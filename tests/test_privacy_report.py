@@ -264,10 +264,8 @@ def test_a_function_of_ones_own_is_a_condition():
     guarantee = privacy_report(pipeline).guarantee
     assert guarantee.epsilon == 1.0
     # Of the root of -1 NumPy warns, and a later step may replace it.
-    defined = (
-        "functiontransformer (FunctionTransformer) is defined for every cell: NumPy "
-        "warns of others"
-    )
+    step = "functiontransformer (FunctionTransformer)"
+    defined = f"{step} is handed no cell that NumPy warns of"
     assert guarantee.assumptions == ("groups", defined, UNIT_OF_PRIVACY)
     pipeline = make_pipeline(FunctionTransformer(np.round), PrivateModel()).fit(X)
     assumed = privacy_report(pipeline).guarantee.assumptions

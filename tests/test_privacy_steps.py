@@ -219,7 +219,7 @@ def test_that_numbers_are_not_too_large_for_a_step_is_assumed(step):
     with pytest.warns(RuntimeWarning, match="overflow|invalid"):
         clone(step).fit_transform([[1.0, 1.0], [1.7e308, 1.7e308]])
     report = privacy_report(fit(step, [[1.0, 1.0]], None))
-    words = f"{type(step).__name__} is defined for every cell: NumPy warns of others"
+    words = f"{type(step).__name__} is handed no cell that NumPy warns of"
     assert words in report.guarantee.assumptions
 
 

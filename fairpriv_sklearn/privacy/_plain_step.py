@@ -54,7 +54,7 @@ def _fills_constant(step) -> bool:
 # needs no fit does not say so: a Gaussian process does not, and keeps all rows.
 _WITHOUT_FIT = """AdditiveChi2Sampler Binarizer FeatureHasher FunctionTransformer
     HashingVectorizer Normalizer""".split()
-# Of numbers that are too large for them NumPy warns.
+# They compute: NumPy warns of cells that are too large.
 _OVERFLOW = "AdditiveChi2Sampler Normalizer PolynomialFeatures RBFSampler".split()
 # Steps of scikit-learn that may learn nothing beyond what their constructor was told:
 # the condition under which that is so, and how to reach it.
@@ -111,7 +111,7 @@ _CLASS_FIX = (
     f"attribute `{ROW_PURE}` to True."
 )
 _TYPES = "keeps the types of its columns, which no cell has decided"
-_DEFINED = "is defined for every cell: NumPy warns of others"
+_DEFINED = "is handed no cell that NumPy warns of"
 _INVERSE_FIX = (
     "Pass `check_inverse=False`: whether the check of the inverse warns depends on the "
     "values of some rows."

@@ -131,16 +131,16 @@ def privacy_report(estimator, *, before=None) -> PrivacyReport:
     `PolynomialFeatures`; `RBFSampler` with a number as `gamma`; `FunctionTransformer`
     around a NumPy ufunc, with `check_inverse=False` if it has an inverse (whether that
     check warns depends on the rows), which goes for `TransformedTargetRegressor` too.
-    What reckons is assumed to do so without a warning of NumPy, as of cells that are
-    too large. Around another function, or in a class of somebody's own, nothing here
-    can see whether rows are treated one by one: that is a condition, unless the
-    function or class has an attribute `__fairpriv_row_pure__` that says so; what draws
-    rows anew (`fit_resample`) is uncovered. A `ColumnTransformer` is uncovered if it
-    chooses columns by a callable, or between sparse and dense output by the rows, as it
-    may of a sparse table, which it is assumed not to get; a pipeline if it caches its
-    steps (`memory`), since what comes from the cache tells whether the rows are those
-    of an earlier fit; bagging if it draws with replacement or by weights, or if the
-    number of rows is private, which it keeps.
+    That no cell is one that NumPy warns of, such as one that is too large, is assumed.
+    Around another function, or in a class of somebody's own, nothing here can see
+    whether rows are treated one by one: that is a condition, unless the function or
+    class has an attribute `__fairpriv_row_pure__` that says so; what draws rows anew
+    (`fit_resample`) is uncovered. A `ColumnTransformer` is uncovered if it chooses
+    columns by a callable, or between sparse and dense output by the rows; unless
+    `sparse_threshold=0`, it is assumed to be handed no sparse table. A pipeline is
+    uncovered if it caches its steps (`memory`), since what comes from the cache tells
+    whether the rows are those of an earlier fit; so is bagging if it draws with
+    replacement or by weights, or if the number of rows is private, which it keeps.
 
     Models of diffprivlib are judged one by one: a tree or forest costs twice its
     epsilon for one replaced record, on the condition that `bounds` and `classes` were

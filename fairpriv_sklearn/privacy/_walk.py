@@ -42,7 +42,7 @@ _COUNT_FIX = (
     "It keeps the number of rows, which is private where records come and go: use a "
     '`VotingClassifier` or `VotingRegressor`, or `neighboring="replace_one"`.'
 )
-_DENSE = "is handed no sparse table, or has sparse_threshold=0"
+_DENSE = "is handed no sparse table"
 _CLASSES_FIX = "It reads the list of labels from the data, and takes no public one."
 
 
