@@ -11,6 +11,7 @@ from fairpriv_sklearn._door.estimator import DELTA_CONSTRAINT, DPEstimator
 from fairpriv_sklearn.accounting import (
     GaussianEvent,
     PureEvent,
+    ThresholdEvent,
     calibrate_gaussian,
 )
 from fairpriv_sklearn.linear_model import DPWassersteinLogisticRegression
@@ -57,8 +58,9 @@ class Stub(ClassifierMixin, DPEstimator):
 
     def fit(self, X, y):
         noise = noise_source(self.random_state)
-        if self.kind == "gaussian":
-            mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=1)
+        shown = {"names": 0.01, "many names": 0.1}.get(self.kind, 0.0) * self.delta
+        if self.kind != "pure":
+            mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=1, failure=shown)
             part = GaussianEvent(mu, 1)
             self.mechanism_ = GaussianMechanism(1.0, mu, 1)
             value = self.mechanism_.release(np.clip(X[:, 0], 0, 1).sum(), noise)
@@ -68,7 +70,7 @@ class Stub(ClassifierMixin, DPEstimator):
             count = np.array([(X[:, 0] > 0.5).sum()])
             value = self.mechanism_.release(count, noise)
         guarantee = PrivacyGuarantee.from_events(
-            [part],
+            [part, ThresholdEvent(shown)] if shown else [part],
             delta=self.delta,
             neighboring=self.neighboring,
             mechanism="a noisy sum",

@@ -5146,6 +5146,41 @@ MUTANTS = [
         "the range that a search is given does not reach its candidates",
     ),
     (
+        "h1910",
+        "model_selection/_plan.py",
+        'shown = _SHOWN * delta if kind == "threshold" else 0.0',
+        "shown = 0.0",
+        "nothing is kept for names that composed fits show",
+    ),
+    (
+        "h1911",
+        "model_selection/_plan.py",
+        "rest = ideal_delta * (1.0 - _SHOWN)",
+        "rest = ideal_delta",
+        "nothing is kept for names that repeated fits show",
+    ),
+    (
+        "h1912",
+        "model_selection/_candidates.py",
+        "if mu == math.inf or failure > share.failure:",
+        "if mu == math.inf:",
+        "a fit shows names more often than is paid for",
+    ),
+    (
+        "h1913",
+        "model_selection/_plan.py",
+        "        delta = _shared(delta, n_fits)\n",
+        "        pass\n",
+        "each of the fits shows names as often as all may",
+    ),
+    (
+        "h1914",
+        "model_selection/_candidates.py",
+        "failure += cost[2]",
+        "failure = max(failure, cost[2])",
+        "of several encoders only one is counted",
+    ),
+    (
         "h1482",
         "model_selection/_task.py",
         "bounds = None if bounds is None else read_target_range(bounds)",
@@ -5155,8 +5190,8 @@ MUTANTS = [
     (
         "h1840",
         "model_selection/_candidates.py",
-        "told(chosen, {name: task.labels(name) for name in read})",
-        "pass",
+        "settings = _untold(chosen, {name: task.labels(name) for name in read})",
+        "settings = {}",
         "a label that one fold lacks stops a fit that is paid for",
     ),
     (
@@ -5165,6 +5200,13 @@ MUTANTS = [
         "candidates.tell_inside(model, read)",
         "pass",
         "models of folds do not say that their lists were read from the data",
+    ),
+    (
+        "h1849",
+        "model_selection/_task.py",
+        "model.set_params(**dict.fromkeys(lists))  # in no clone are they public",
+        "pass",
+        "a clone of a winner takes lists that were read from the data for public",
     ),
     (
         "h1842",

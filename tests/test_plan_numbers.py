@@ -400,7 +400,7 @@ def test_searches_that_can_only_compose_and_those_that_cannot_repeat():
     runs = distribution_for_coverage(POISSON, 0.9, 0.1)
     drowned = _plan._repeated(20, 1.0, 1e-5, "gaussian", 10**15, 3, runs)
     assert (drowned.fit.epsilon, drowned.fit.mu, drowned.score_mu) == (0.0, 0.0, 0.0)
-    assert gaussian_share(1.0, 1e-5, 3).mu == 1.0
+    assert gaussian_share("gaussian", 1.0, 1e-5, 1, 3).mu == 1.0
 
 
 def test_shares_of_fits_that_compose():
@@ -418,9 +418,10 @@ def test_shares_of_fits_that_compose():
     assert (pure.epsilon, pure.delta) == (math.inf, 1e-5)
     gaussian = share_of_composition("gaussian", 4, 1.0, 1e-5, 5)
     assert gaussian.mu == calibrate_gaussian(1.0, 1e-5, n_draws=20) / 2
-    assert gaussian_share(0.0, 1e-5, 3).epsilon == 0.0
+    assert gaussian_share("gaussian", 0.0, 1e-5, 1, 3).epsilon == 0.0
     below = gaussian_epsilon(0.3 * (1 - 1e-9), 1e-5)
-    assert gaussian_share(0.3, 1e-5, 3).epsilon == below < gaussian_epsilon(0.3, 1e-5)
+    share = gaussian_share("gaussian", 0.3, 1e-5, 9, 3)
+    assert share.epsilon == below < gaussian_epsilon(0.3, 1e-5)
     plan = plan_validation(
         4, 1.0, 1e-5, kind="gaussian", score_fraction=0.2, n_draws=5, n_statistics=3
     )

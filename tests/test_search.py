@@ -1,6 +1,7 @@
 """Private searches: choices, costs, silence, audits of the selection."""
 
 import gc
+import math
 import pickle
 import warnings
 
@@ -41,6 +42,9 @@ from fairpriv_sklearn._shared.purity import spreads
 from fairpriv_sklearn.accounting import (
     DeclaredEvent,
     GaussianEvent,
+    MaximumEvent,
+    PureEvent,
+    ThresholdEvent,
     compose_epsilon,
     gaussian_mu,
 )
@@ -62,6 +66,7 @@ from fairpriv_sklearn.model_selection import (
 from fairpriv_sklearn.model_selection import _candidates as candidates
 from fairpriv_sklearn.model_selection import _search as search_module
 from fairpriv_sklearn.model_selection._plan import (
+    plan_validation,
     share_of_composition,
 )
 from fairpriv_sklearn.model_selection._repeat import (
@@ -315,6 +320,54 @@ def test_a_wrong_guess_of_the_guarantee_starts_again():
     assert 1.0 < total <= 2.0
 
 
+def test_costs_of_events_add_up_and_sides_of_a_split_do_not():
+    names, both = ThresholdEvent(1e-6), [GaussianEvent(0.3, 5), GaussianEvent(0.4, 2)]
+    few, many = (GaussianEvent(1.2, 1),), (GaussianEvent(0.5, 9), names, names)
+    cost = candidates._gaussian_cost([*both, names, MaximumEvent(few, many)])
+    assert cost == pytest.approx((1.3, 7 + 9, 3e-6))
+    assert candidates._gaussian_cost([names, PureEvent(1.0)])[0] == math.inf
+    assert candidates._gaussian_cost([])[0] == math.inf
+
+
+@pytest.mark.parametrize("kind", ["names", "many names"])
+def test_fits_that_show_names_start_again_with_them(kind):
+    X, y = stub_table(200)
+    stub = Stub(kind=kind)
+    search = DPGridSearchCV(
+        stub, {"column": [1, 2]}, epsilon=2.0, method="compose", random_state=0
+    ).fit(X, y)
+    found = "threshold" if kind == "names" else "approximate"
+    assert search.plan_.fit.kind == found
+    result = dp_cross_validate(stub, X, y, epsilon=2.0, cv=3, random_state=0)
+    scores = plan_validation(
+        2, 2.0, 1e-5, kind=found, score_fraction=0.1, n_draws=10_000, n_statistics=1
+    )
+    assert scores.fit.epsilon == result.fit_epsilon
+    fit = search.best_estimator_.privacy_.events
+    assert compose_epsilon([*fit] * 2, 1e-5) <= 2.0
+    if found == "threshold":
+        assert compose_epsilon([*fit] * 2, 1e-5) > 2.0 * (1 - 5e-3)
+
+
+def test_a_pipeline_with_an_encoder_gets_what_a_model_alone_does():
+    X, y, group = fair_table(2000)
+    frame = pd.DataFrame(X, columns=list("abcd"[: X.shape[1]])).assign(e=group)
+    model = DPLinearRegression(target_bounds=(0, 1))
+    piped = make_pipeline(DPTableEncoder(), model)
+    grid = {"dplinearregression__alpha": [0.1, 1.0, 10.0]}
+    about = {"target_bounds": (0, 1), "method": "compose"}
+    search = DPGridSearchCV(piped, grid, **about).fit(frame, y)
+    alone = DPGridSearchCV(model, {"alpha": [0.1, 1.0, 10.0]}, **about).plan()
+    share = search.plan_.fit
+    assert share.kind == search.plan().fit.kind == "threshold"
+    assert share.mu == pytest.approx(alone.fit.mu, rel=5e-3)
+    events = [e for step in search.best_estimator_ for e in step.privacy_.events]
+    spent = math.hypot(*(e.mu for e in events if isinstance(e, GaussianEvent)))
+    shown = [e.failure for e in events if isinstance(e, ThresholdEvent)]
+    assert 0.995 * share.mu < spent <= share.mu and 0 < sum(shown) <= share.failure
+    assert compose_epsilon(events * 3, 1e-5) <= 1.0
+
+
 def test_fits_with_much_noise_are_paid_for(monkeypatch):
     X, y, group = fair_table(400)
     monkeypatch.setattr(search_module, "DRAWS_PER_FIT", 10)
@@ -398,7 +451,7 @@ def test_steps_side_by_side_divide_a_share_and_inner_steps_do_not():
     assert 1.0 < first["a"].epsilon < 2.0
     both = [GaussianEvent(gaussian_mu(s.epsilon, s.delta), 0) for _, s in first.steps]
     assert 0.999 * 2.0 <= compose_epsilon(both, 1e-5) <= 2.0
-    assert candidates.expected_kind(pipe) == "approximate"
+    assert candidates.expected_kind(pipe, {}, {}) == "gaussian"
     nested = DP2DPClassifier(logistic())
     inside = candidates.candidate(nested, {}, share, noise, {"groups": [0, 1]})
     assert inside.epsilon == inside.estimator.epsilon == 2.0

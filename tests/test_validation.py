@@ -371,6 +371,11 @@ def test_a_label_that_one_fold_lacks_stops_no_fit_that_is_paid(named):
         for fitted in result.estimators:
             assert fitted.groups_.tolist() == [0, 1, 2]
             assert list(fitted.privacy_.conditional_on) == sorted(facts)
+            # No clone takes for public what was read, and the model predicts.
+            assert all(fitted.get_params()[name] is None for name in facts)
+            asked = {"sensitive_features": group[:2]} if estimator is repair else {}
+            asked = {} if named else asked
+            assert np.isfinite(fitted.predict(X[:2], **asked)).all()
         assert facts == set(result.privacy_.conditional_on)
         with pytest.warns(PrivacyLeakWarning):
             search = DPGridSearchCV(estimator, {"epsilon": [9.0]}, epsilon=4.0)

@@ -24,6 +24,7 @@ from ..accounting import (
     MaximumEvent,
     PrivacyEvent,
     PureEvent,
+    ThresholdEvent,
     calibrate_gaussian,
     calibrate_poisson,
     calibrate_without_replacement,

@@ -50,6 +50,7 @@ from .._wall import (
     NoiseSource,
     PrivacyGuarantee,
     PrivacyLeakWarning,
+    ThresholdEvent,
     budget_of_steps,
     calibrate_gaussian,
     epsilon_factor,
@@ -188,21 +189,35 @@ def budget_owners(estimator) -> dict[str, BaseEstimator]:
     return {place: owner for place, owner in found.items() if has_budget(owner)}
 
 
-def expected_kind(estimator) -> str:
-    """Guess the kind of guarantee of a fit from public parameters.
-
-    A wrong guess costs time and nothing else: the guarantees are checked.
-    """
-    steps = budget_owners(estimator)
-    if not steps:
+def refuse_without_budget(estimator) -> None:
+    """Refuse an estimator that spends nothing."""
+    if not budget_owners(estimator):
         raise ValueError(
             f"{type(estimator).__name__} is not a private estimator: it has no step "
             "with an epsilon. Search over an estimator of this library or of "
             "diffprivlib, or over a pipeline that holds one."
         )
+
+
+def expected_kind(estimator, params: dict, public: dict) -> str:
+    """Guess the kind of guarantee of a candidate's fit, whose arguments are checked.
+
+    A wrong guess costs time and nothing else: the guarantees are checked.
+    """
+    chosen = told(made(estimator, params), public)
+    steps = budget_owners(chosen)
     all_have_delta = all("delta" in s.get_params(deep=False) for s in steps.values())
-    one_phase = len(nested.outermost(steps)) == 1
-    return "gaussian" if all_have_delta and one_phase else "approximate"
+    if all_have_delta and len(nested.outermost(steps)) == 1:
+        return "gaussian"
+    expected = expected_guarantee(chosen)
+    return "approximate" if expected is None else _kind_of(expected.events)
+
+
+def _kind_of(events) -> str:
+    mu, _, failure = _gaussian_cost(events)
+    if mu == math.inf:
+        return "approximate"
+    return "threshold" if failure else "gaussian"
 
 
 def made(estimator, params: dict) -> BaseEstimator:
@@ -212,6 +227,11 @@ def made(estimator, params: dict) -> BaseEstimator:
 
 def told(chosen, public: dict) -> BaseEstimator:
     """Give `public` facts to those steps of a candidate that have none of their own."""
+    return chosen.set_params(**_untold(chosen, public))
+
+
+def _untold(chosen, public: dict) -> dict:
+    """Settings that tell steps of a candidate what they have none of their own of."""
     settings = {}
     for path, step in budget_owners(chosen).items():
         if _is_of_groups(path):
@@ -221,7 +241,7 @@ def told(chosen, public: dict) -> BaseEstimator:
             serves = name == "groups" or not _is_relabelled(chosen, path)
             if serves and names.get(name, ...) is None:
                 settings[nested.argument_of(path, name)] = fact
-    return chosen.set_params(**settings)
+    return settings
 
 
 def candidate(
@@ -262,16 +282,16 @@ def candidate(
     return chosen
 
 
-def told_lists(chosen, estimator, task) -> list[str]:
-    """Give a candidate without public lists those of all rows; return what they are of.
+def lists_of_all(chosen, estimator, task) -> tuple[list[str], dict]:
+    """What a candidate without public lists would read, and settings that tell it all.
 
     Else a label that is not among the rows of one fit would stop it, once all is paid.
     """
     read = _read_by_fits(chosen, task) & {"classes"}
     if _reads_known_groups(chosen, estimator, task):
         read.add("groups")
-    told(chosen, {name: task.labels(name) for name in read})
-    return sorted(read)
+    settings = _untold(chosen, {name: task.labels(name) for name in read})
+    return sorted(read), settings
 
 
 def _reads_known_groups(chosen, estimator, task) -> bool:
@@ -665,12 +685,14 @@ def check_cost(model, before, share: FitShare, neighboring: str) -> PrivacyGuara
     _check_guarantee(guarantee, neighboring, f" Not covered: {left}." if left else "")
     if share.epsilon == math.inf:
         return guarantee
-    if share.kind == "gaussian":
-        mu, n_draws = _gaussian_cost(guarantee.events)
-        if mu == math.inf:
-            raise OtherCost("approximate", share.n_draws)
+    if share.kind != "approximate":
+        mu, n_draws, failure = _gaussian_cost(guarantee.events)
+        if mu == math.inf or failure > share.failure:
+            kind = _kind_of(guarantee.events)
+            again = kind == share.kind  # more names than planned
+            raise OtherCost("approximate" if again else kind, share.n_draws)
         if n_draws > share.n_draws:
-            raise OtherCost("gaussian", n_draws)
+            raise OtherCost(share.kind, n_draws)
         fits = mu <= share.mu * _SLACK
     else:
         fits = _is_paid(guarantee, share)
@@ -697,19 +719,25 @@ def _check_guarantee(guarantee, neighboring: str, ways_out="") -> None:
         )
 
 
-def _gaussian_cost(events) -> tuple[float, int]:
-    """Total mu and number of draws if all events are Gaussian, else (inf, 0)."""
-    squares, draws = 0.0, 0
+def _gaussian_cost(events) -> tuple[float, int, float]:
+    """Total mu, number of draws, and probability that names are shown that must not be.
+
+    If all events are Gaussian or show names, else (inf, 0, 0).
+    """
+    squares, draws, failure = 0.0, 0, 0.0
     for event in events:
         if isinstance(event, GaussianEvent):
-            mu, n_draws = event.mu, event.n_draws
+            cost = event.mu, event.n_draws, 0.0
+        elif isinstance(event, ThresholdEvent):
+            cost = 0.0, 0, event.failure
         elif isinstance(event, MaximumEvent):
             sides = [_gaussian_cost(side) for side in (event.left, event.right)]
-            mu, n_draws = max(s[0] for s in sides), max(s[1] for s in sides)
+            cost = tuple(map(max, zip(*sides, strict=True)))
         else:
-            return math.inf, 0
-        squares, draws = squares + mu * mu, draws + n_draws
-    return (math.sqrt(squares) if events else math.inf), draws
+            return math.inf, 0, 0.0
+        squares, draws = squares + cost[0] ** 2, draws + cost[1]
+        failure += cost[2]
+    return (math.sqrt(squares) if events else math.inf), draws, failure
 
 
 def expected_cost(model, neighboring: str) -> PrivacyGuarantee:

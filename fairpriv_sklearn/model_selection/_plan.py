@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from scipy.optimize import brentq
 
 from .._wall import (
+    KEY_SHARE,
     DeclaredEvent,
     GaussianEvent,
     calibrate_gaussian,
@@ -23,6 +24,9 @@ from ._repeat import (
 
 # Noisy numbers drawn by one fit, until a fit tells how many it really draws.
 DRAWS_PER_FIT = 10_000
+# Of delta, for fits that show names by their noisy counts: twice what the steps of a
+# fit take of what they are given.
+_SHOWN = 2 * KEY_SHARE
 
 
 @dataclass(frozen=True)
@@ -31,14 +35,17 @@ class FitShare:
 
     Parameters
     ----------
-    kind : {"gaussian", "approximate"}
-        Whether fits are known to be Gaussian releases, or just (epsilon, delta)-DP.
+    kind : {"gaussian", "threshold", "approximate"}
+        Whether fits are known to be Gaussian releases, such releases that also show
+        names whose noisy count reaches a threshold, or just (epsilon, delta)-DP.
     epsilon, delta : float
         The budget to hand to the estimator.
     mu : float
-        Gaussian-DP parameter, for "gaussian".
+        Gaussian-DP parameter, but for "approximate".
     n_draws : int
         Number of noisy numbers of one fit that is paid for.
+    failure : float
+        Probability that a fit shows the name of one record, for "threshold".
     """
 
     kind: str
@@ -46,11 +53,12 @@ class FitShare:
     delta: float
     mu: float
     n_draws: int
+    failure: float = 0.0
 
     @property
     def size(self) -> float:
         """What to compare two ways by."""
-        return self.mu if self.kind == "gaussian" else self.epsilon
+        return self.epsilon if self.kind == "approximate" else self.mu
 
 
 @dataclass(frozen=True)
@@ -103,7 +111,7 @@ def plan_search(
     n_candidates : int
     epsilon, delta : float
         Budget of the search.
-    kind : {"gaussian", "approximate"}
+    kind : {"gaussian", "threshold", "approximate"}
         Guarantee of the candidates' fits.
     method : {"auto", "repeat", "compose"}
     coverage : float
@@ -164,8 +172,13 @@ def _repeated(
         score_mu = calibrate_repeat(
             "gaussian", ideal_epsilon, ideal_delta, distribution
         )
-        if kind == "gaussian":
-            share = gaussian_share(score_mu, delta, n_draws)
+        if kind != "approximate":
+            mu, given = score_mu, delta
+            if kind == "threshold":
+                given = ideal_delta
+                rest = ideal_delta * (1.0 - _SHOWN)
+                mu = calibrate_repeat("gaussian", ideal_epsilon, rest, distribution)
+            share = gaussian_share(kind, mu, given, distribution.mean, n_draws)
         else:
             # A fit fails to be pure with probability `delta`: the mean number of runs
             # times that, in all; the other half pays for the pure rest.
@@ -179,26 +192,44 @@ def _repeated(
     )
 
 
-def gaussian_share(mu: float, delta: float, n_draws: int) -> FitShare:
-    """Return the budget that makes a Gaussian fit cost at most `mu`."""
-    if mu == 0.0:
-        return FitShare("gaussian", 0.0, delta, 0.0, n_draws)
-    epsilon = gaussian_epsilon(mu * (1.0 - 1e-9), delta)
-    return FitShare("gaussian", epsilon, delta, mu, n_draws)
+def gaussian_share(
+    kind: str, mu: float, delta: float, n_fits: float, n_draws: int
+) -> FitShare:
+    """Return the budget that makes a Gaussian fit, one of some, cost at most `mu`.
+
+    One that shows names fails with at most its part of `_SHOWN` of `delta`.
+    """
+    failure = 0.0
+    if kind == "threshold":
+        delta = _shared(delta, n_fits)
+        failure = _SHOWN * delta
+    epsilon = gaussian_epsilon(mu * (1.0 - 1e-9), delta) if mu else 0.0
+    return FitShare(kind, epsilon, delta, mu, n_draws, failure)
+
+
+def _shared(delta: float, n_fits: float, part: float = 1.0) -> float:
+    each = part * delta / n_fits
+    if each == 0.0:
+        raise ValueError(f"delta={delta!r} is too small to be shared by {n_fits} fits.")
+    return each
+
+
+def _calibrated(kind: str, epsilon: float, delta: float, n_draws: int) -> float:
+    """The `mu` of all releases beside the names that are shown."""
+    shown = _SHOWN * delta if kind == "threshold" else 0.0
+    return calibrate_gaussian(epsilon, delta, n_draws=n_draws, failure=shown)
 
 
 def share_of_composition(
     kind: str, n_fits: int, epsilon: float, delta: float, n_draws: int, extra=()
 ) -> FitShare:
     """Return the share of each of `n_fits` fits that compose, with `extra` parts."""
-    if kind == "gaussian":
-        mu = calibrate_gaussian(epsilon, delta, n_draws=n_fits * n_draws)
-        return gaussian_share(mu / math.sqrt(n_fits), delta, n_draws)
+    if kind == "gaussian" or (kind == "threshold" and n_fits > 1):
+        mu = _calibrated(kind, epsilon, delta, n_fits * n_draws) / math.sqrt(n_fits)
+        return gaussian_share(kind, mu, delta, n_fits, n_draws)
     if epsilon == math.inf or (n_fits == 1 and not extra):
-        return FitShare(kind, epsilon, delta, math.inf, n_draws)
-    fit_delta = delta / (4.0 * n_fits)
-    if fit_delta == 0.0:
-        raise ValueError(f"delta={delta!r} is too small to be shared by {n_fits} fits.")
+        return FitShare("approximate", epsilon, delta, math.inf, n_draws)
+    fit_delta = _shared(delta, n_fits, 0.25)
 
     def excess(log_epsilon: float) -> float:
         parts = [DeclaredEvent(math.exp(log_epsilon), fit_delta)] * n_fits
@@ -239,7 +270,7 @@ def plan_validation(
         Number of fits that see a record.
     epsilon, delta : float
         Budget of the whole.
-    kind : {"gaussian", "approximate"}
+    kind : {"gaussian", "threshold", "approximate"}
         Guarantee of the fits.
     score_fraction : float
         Share of the squared Gaussian-DP parameter that the scores take.
@@ -247,12 +278,12 @@ def plan_validation(
         Noisy numbers of one fit and of one score.
     """
     n_all = n_train_folds * n_draws + n_statistics
-    mu = calibrate_gaussian(epsilon, delta, n_draws=n_all)
+    mu = _calibrated(kind, epsilon, delta, n_all)
     score_mu = math.sqrt(score_fraction) * mu
     score = GaussianEvent(score_mu, n_statistics)
-    if kind == "gaussian":
+    if kind != "approximate":
         fit_mu = math.sqrt((1.0 - score_fraction) / n_train_folds) * mu
-        fit = gaussian_share(fit_mu, delta, n_draws)
+        fit = gaussian_share(kind, fit_mu, delta, n_train_folds, n_draws)
     else:
         fit = share_of_composition(
             kind, n_train_folds, epsilon, delta, n_draws, extra=[score]

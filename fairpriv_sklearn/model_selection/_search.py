@@ -150,9 +150,11 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
             Computed from constructor arguments alone. `plan.fit.epsilon` is what each
             candidate is fitted with.
         """
-        kind = candidates.expected_kind(self.estimator)
-        n_candidates = len(self._candidates(noise_source(0)))
-        return self._plan(n_candidates, kind, DRAWS_PER_FIT, n_statistics=1)
+        candidates.refuse_without_budget(self.estimator)
+        grid = self._candidates(noise_source(0))
+        asked = self.estimator, grid[0], public_facts(self)
+        kind = candidates.expected_kind(*asked)
+        return self._plan(len(grid), kind, DRAWS_PER_FIT, n_statistics=1)
 
     def _candidates_to_check(self) -> list:
         """Candidates for checks before the fit, which may draw others."""
@@ -217,7 +219,7 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         -------
         self : object
         """
-        kind = candidates.expected_kind(self.estimator)
+        candidates.refuse_without_budget(self.estimator)
         X = as_table(self, X)
         validate_data(self, X, skip_check_array=True)
         self._fitted_with = self._ways_to_read()
@@ -227,6 +229,7 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         grid = self._candidates(noise)
         asked = self.estimator, grid, task, self.ledger
         facts, said = candidates.check_candidates(*asked)
+        kind = candidates.expected_kind(self.estimator, grid[0], task.public)
         plan = self._plan(len(grid), kind, DRAWS_PER_FIT, task.statistic.size)
         self._refuse_shares(grid, plan, task.public, task.X)
         candidates.warn_of_lowered(self.estimator, grid, plan.fit, task.public)

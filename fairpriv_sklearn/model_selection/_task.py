@@ -41,8 +41,6 @@ class Task:
     y : ndarray of shape (n_rows,)
     given : array-like or None
         Sensitive features to hand to the candidates.
-    groups : list or None
-        Group of each row, where anybody names them.
     codes : ndarray or None
         Position of each row's group in the public list, where the score needs it.
     statistic : Statistic
@@ -50,18 +48,21 @@ class Task:
     public : dict
         What candidates are told that were not: see `public_facts`.
     assumptions : tuple of Fact
+    is_classifier : bool
+    groups : list or None
+        Group of each row, where anybody names them.
     """
 
     X: Any
     y: np.ndarray
     given: Any
-    groups: list | None
     codes: np.ndarray | None
     statistic: Statistic
     neighboring: str
     public: dict
     assumptions: tuple[Fact, ...]
     is_classifier: bool = True
+    groups: list | None = None
 
     @property
     def n_rows(self) -> int:
@@ -75,13 +76,14 @@ class Task:
         model = candidates.candidate(estimator, params, share, noise, self.public)
         if not len(rows):
             return self.stand_in(), candidates.expected_cost(model, self.neighboring)
-        read = candidates.told_lists(model, estimator, self)
-        before = clone(model)
+        read, lists = candidates.lists_of_all(model, estimator, self)
+        before = clone(model.set_params(**lists))
         X, given = rows_of(self.X, rows), rows_of(self.given, rows)
         if not candidates.fit_quietly(model, X, self.y[rows], given):
             return None, None
         cost = candidates.check_cost(model, before, share, self.neighboring)
         if read:
+            model.set_params(**dict.fromkeys(lists))  # in no clone are they public
             cost = cost.qualified(conditional_on=read)
             candidates.tell_inside(model, read)
         return model, cost
@@ -226,13 +228,13 @@ def make_task(owner, estimator, X, y, sensitive_features, scorings: Iterable) ->
         groups.X,
         y,
         groups.given,
-        groups.labels,
         codes,
         statistic,
         owner.neighboring,
         public,
         tuple(filter(None, facts)),
         is_classifier(estimator),
+        groups.labels,
     )
 
 

@@ -276,7 +276,7 @@ def dp_cross_validate(
     scorings = _scorings(scoring, estimator)
     refuse_batches(X, "dp_cross_validate")
     candidates.refuse_large_epsilon(epsilon)
-    kind = candidates.expected_kind(estimator)
+    candidates.refuse_without_budget(estimator)
     check_columns(X)
     X = as_table(estimator, X)
     public = _PublicFacts(groups, classes, target_bounds, neighboring)
@@ -285,6 +285,7 @@ def dp_cross_validate(
     noise = noise_source(random_state)
     folds = _folds(cv, task)
     _, said = candidates.check_candidates(estimator, [{}], task, ledger)
+    kind = candidates.expected_kind(estimator, {}, task.public)
     size = task.statistic.size
     asked = folds.n_fits_per_record, epsilon, delta
     shared = {"score_fraction": score_fraction, "n_statistics": size}
