@@ -5181,6 +5181,13 @@ MUTANTS = [
         "of several encoders only one is counted",
     ),
     (
+        "h1915",
+        "model_selection/_candidates.py",
+        "one.left if isinstance(one, EitherEvent) else (one,) for one in expected.events",
+        "(one,) for one in expected.events",
+        "a pipeline with a plan for few records gets half of what it could have",
+    ),
+    (
         "h1482",
         "model_selection/_task.py",
         "bounds = None if bounds is None else read_target_range(bounds)",

@@ -349,11 +349,14 @@ def test_fits_that_show_names_start_again_with_them(kind):
         assert compose_epsilon([*fit] * 2, 1e-5) > 2.0 * (1 - 5e-3)
 
 
-def test_a_pipeline_with_an_encoder_gets_what_a_model_alone_does():
+@pytest.mark.parametrize("divided", [False, True])
+def test_a_pipeline_with_an_encoder_gets_what_a_model_alone_does(divided):
     X, y, group = fair_table(2000)
     frame = pd.DataFrame(X, columns=list("abcd"[: X.shape[1]])).assign(e=group)
     model = DPLinearRegression(target_bounds=(0, 1))
     piped = make_pipeline(DPTableEncoder(), model)
+    if divided:  # so it has a plan for few records as well
+        piped = with_budget(piped, 1.0)
     grid = {"dplinearregression__alpha": [0.1, 1.0, 10.0]}
     about = {"target_bounds": (0, 1), "method": "compose"}
     search = DPGridSearchCV(piped, grid, **about).fit(frame, y)
@@ -364,7 +367,9 @@ def test_a_pipeline_with_an_encoder_gets_what_a_model_alone_does():
     events = [e for step in search.best_estimator_ for e in step.privacy_.events]
     spent = math.hypot(*(e.mu for e in events if isinstance(e, GaussianEvent)))
     shown = [e.failure for e in events if isinstance(e, ThresholdEvent)]
-    assert 0.995 * share.mu < spent <= share.mu and 0 < sum(shown) <= share.failure
+    # What the plan for few records costs more leaves less for the other.
+    least = (0.8 if divided else 0.995) * share.mu
+    assert least < spent <= share.mu and 0 < sum(shown) <= share.failure
     assert compose_epsilon(events * 3, 1e-5) <= 1.0
 
 

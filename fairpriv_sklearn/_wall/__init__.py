@@ -20,6 +20,7 @@ from .._shared.markdown import markdown_line, markdown_table
 from .._shared.rounded import round_up
 from ..accounting import (
     DeclaredEvent,
+    EitherEvent,
     GaussianEvent,
     MaximumEvent,
     PrivacyEvent,

@@ -8,6 +8,7 @@ import inspect
 import math
 import sys
 from dataclasses import dataclass
+from itertools import chain
 from numbers import Real
 from typing import Any
 
@@ -45,6 +46,7 @@ from .._shared.rowwise import BLOCK_ROWS
 from .._shared.sklearn import asks_for, routing_enabled, safe_indexing
 from .._wall import (
     CONDITIONAL,
+    EitherEvent,
     GaussianEvent,
     MaximumEvent,
     NoiseSource,
@@ -210,7 +212,12 @@ def expected_kind(estimator, params: dict, public: dict) -> str:
     if all_have_delta and len(nested.outermost(steps)) == 1:
         return "gaussian"
     expected = expected_guarantee(chosen)
-    return "approximate" if expected is None else _kind_of(expected.events)
+    if expected is None:
+        return "approximate"
+    plans = (  # of enough records
+        one.left if isinstance(one, EitherEvent) else (one,) for one in expected.events
+    )
+    return _kind_of([*chain.from_iterable(plans)])
 
 
 def _kind_of(events) -> str:
