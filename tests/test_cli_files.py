@@ -603,7 +603,7 @@ def test_a_gap_that_shrinks_by_little_is_not_said_to_stay(gap, notes, verb, why)
             measures=SimpleNamespace(error_name="error"),
             table=SimpleNamespace(target="y", task="classification"),
             share_clipped=0.0,
-            errs_more=lambda one, other: False,
+            errs_more=lambda other: False,
             test_labels=np.repeat(["a", "b"], 200),
             group_sizes={"a": (600, 200), "b": (600, 200)},
             rough=[],
