@@ -5188,6 +5188,20 @@ MUTANTS = [
         "a pipeline with a plan for few records gets half of what it could have",
     ),
     (
+        "h1920",
+        "model_selection/_candidates.py",
+        "if is_more and not _has_encoder(model):",
+        "if is_more:",
+        "what an encoder releases of a candidate that is thrown away is in the plan",
+    ),
+    (
+        "h1921",
+        "model_selection/_candidates.py",
+        "most = max(most, DRAWS_BEHIND, _gaussian_cost(events)[1])",
+        "most = max(most, _gaussian_cost(events)[1] // 100)",
+        "wide tables behind an encoder are refused after the spend",
+    ),
+    (
         "h1482",
         "model_selection/_task.py",
         "bounds = None if bounds is None else read_target_range(bounds)",

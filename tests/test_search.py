@@ -64,7 +64,6 @@ from fairpriv_sklearn.model_selection import (
     dp_cross_validate,
 )
 from fairpriv_sklearn.model_selection import _candidates as candidates
-from fairpriv_sklearn.model_selection import _search as search_module
 from fairpriv_sklearn.model_selection._plan import (
     plan_validation,
     share_of_composition,
@@ -375,10 +374,36 @@ def test_a_pipeline_with_an_encoder_gets_what_a_model_alone_does(divided):
 
 def test_fits_with_much_noise_are_paid_for(monkeypatch):
     X, y, group = fair_table(400)
-    monkeypatch.setattr(search_module, "DRAWS_PER_FIT", 10)
+    monkeypatch.setattr(candidates, "DRAWS_PER_FIT", 10)
     search = DPGridSearchCV(logistic(), {"C": [0.1, 1.0]}, random_state=0)
     search.fit(X, y, sensitive_features=group)
     assert search.plan_.fit.n_draws > 10
+
+
+def test_what_an_encoder_releases_makes_no_new_plan(monkeypatch):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(1000, 12))).rename(columns="c{}".format)
+    y, seen = rng.uniform(size=1000), []
+    check = candidates.check_cost
+
+    def seeing(model, *rest):
+        seen.append(model)
+        return check(model, *rest)
+
+    monkeypatch.setattr(candidates, "check_cost", seeing)
+    piped = make_pipeline(DPTableEncoder(), DPLinearRegression(target_bounds=(0, 1)))
+    grid = {"dplinearregression__alpha": [0.1, 1.0]}
+    about = {"epsilon": 40.0, "random_state": 0, "target_bounds": (0, 1)}
+    search = DPGridSearchCV(piped, grid, method="compose", **about).fit(frame, y)
+    assert len(seen) == 2
+    events = [e for step in search.best_estimator_ for e in step.privacy_.events]
+    assert sum(getattr(e, "n_draws", 0) for e in events) > 10_000
+    assert search.plan_.fit.n_draws == search.plan().fit.n_draws
+    dp_cross_validate(piped, frame, y, cv=2, **about)
+    assert len(seen) == 4
+    monkeypatch.setattr(candidates, "draws_per_fit", lambda *asked: 10)
+    with pytest.raises(ValueError, match="costs more than the budget"):
+        search.fit(frame, y)
 
 
 def test_candidates_that_the_search_makes_alike_are_told_of():

@@ -61,6 +61,7 @@ from ..privacy import (
     guarantee_of,
     has_budget,
     is_diffprivlibs,
+    is_encoder,
     kept,
     leaks_foreseen,
     leaks_refused,

@@ -37,7 +37,7 @@ from .._wall import (
 )
 from ..postprocessing import enough_rows
 from . import _candidates as candidates
-from ._plan import DRAWS_PER_FIT, FitShare, SearchPlan, plan_search
+from ._plan import FitShare, SearchPlan, plan_search
 from ._scoring import SCORE_NAMES, BoundedScore, ConstrainedScore, ranking, table_of
 from ._task import (
     SCORE_NEEDS_GROUPS,
@@ -152,9 +152,10 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         """
         candidates.refuse_without_budget(self.estimator)
         grid = self._candidates(noise_source(0))
-        asked = self.estimator, grid[0], public_facts(self)
-        kind = candidates.expected_kind(*asked)
-        return self._plan(len(grid), kind, DRAWS_PER_FIT, n_statistics=1)
+        public = public_facts(self)
+        kind = candidates.expected_kind(self.estimator, grid[0], public)
+        n_draws = candidates.draws_per_fit(self.estimator, grid, public)
+        return self._plan(len(grid), kind, n_draws, n_statistics=1)
 
     def _candidates_to_check(self) -> list:
         """Candidates for checks before the fit, which may draw others."""
@@ -230,14 +231,14 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         asked = self.estimator, grid, task, self.ledger
         facts, said = candidates.check_candidates(*asked)
         kind = candidates.expected_kind(self.estimator, grid[0], task.public)
-        plan = self._plan(len(grid), kind, DRAWS_PER_FIT, task.statistic.size)
+        n_draws = candidates.draws_per_fit(self.estimator, grid, task.public)
+        plan = self._plan(len(grid), kind, n_draws, task.statistic.size)
         self._refuse_shares(grid, plan, task.public, task.X)
         candidates.warn_of_lowered(self.estimator, grid, plan.fit, task.public)
         wall = self._open_wall(task, noise)
         holdout = wall.random_split(task.n_rows, self.holdout_size)
         train, test = np.flatnonzero(~holdout), np.flatnonzero(holdout)
 
-        n_draws = DRAWS_PER_FIT
         while True:
             plan = self._plan(len(grid), kind, n_draws, task.statistic.size)
             repeats = plan.method == "repeat"

@@ -30,7 +30,7 @@ from .._wall import (
 )
 from ..postprocessing import enough_rows
 from . import _candidates as candidates
-from ._plan import DRAWS_PER_FIT, ValidationPlan, plan_validation
+from ._plan import ValidationPlan, plan_validation
 from ._scoring import BoundedScore, ConstrainedScore, Reading, table_of
 from ._task import Scores, Task, default_scoring, make_task, unless_it_failed
 
@@ -286,10 +286,11 @@ def dp_cross_validate(
     folds = _folds(cv, task)
     _, said = candidates.check_candidates(estimator, [{}], task, ledger)
     kind = candidates.expected_kind(estimator, {}, task.public)
+    n_draws = candidates.draws_per_fit(estimator, [{}], task.public)
     size = task.statistic.size
     asked = folds.n_fits_per_record, epsilon, delta
     shared = {"score_fraction": score_fraction, "n_statistics": size}
-    plan = plan_validation(*asked, kind=kind, n_draws=DRAWS_PER_FIT, **shared)
+    plan = plan_validation(*asked, kind=kind, n_draws=n_draws, **shared)
     candidates.refuse_shares(estimator, [{}], [plan.fit], task.public, task.X)
     scores = Release(Scores.name, "gaussian", math.inf, size, times=folds.n_folds)
     what = f"cross-validation in {folds.n_folds} folds, models and noisy scores"

@@ -1,7 +1,13 @@
 """Privacy objects: what was released, at what cost, out of which budget."""
 
 from .._shared.guarded import WrappedEstimatorError, show_wrapped_errors
-from ._budget._costs import CONSTANT_SHARE, KEY_SHARE, has_budget, reads_all_rows
+from ._budget._costs import (
+    CONSTANT_SHARE,
+    KEY_SHARE,
+    has_budget,
+    is_encoder,
+    reads_all_rows,
+)
 from ._budget._division import budget_of_steps, settings_of
 from ._budget._refusals import (
     refuse_target,
