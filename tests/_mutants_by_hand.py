@@ -5188,6 +5188,13 @@ MUTANTS = [
         "a pipeline with a plan for few records gets half of what it could have",
     ),
     (
+        "h1922",
+        "model_selection/_candidates.py",
+        "most = max(most, math.ceil(width**2 * usual))",
+        "most = max(most, usual)",
+        "a search over a table of a thousand columns is refused after the spend",
+    ),
+    (
         "h1920",
         "model_selection/_candidates.py",
         "if is_more and not _has_encoder(model):",
@@ -5197,9 +5204,16 @@ MUTANTS = [
     (
         "h1921",
         "model_selection/_candidates.py",
-        "most = max(most, DRAWS_BEHIND, _gaussian_cost(events)[1])",
-        "most = max(most, _gaussian_cost(events)[1] // 100)",
+        "usual = max(DRAWS_BEHIND, _gaussian_cost(events)[1])",
+        "usual = _gaussian_cost(events)[1] // 100",
         "wide tables behind an encoder are refused after the spend",
+    ),
+    (
+        "h1923",
+        "model_selection/_candidates.py",
+        "return max(kinds, key=KINDS.index)",
+        "return kinds[0]",
+        "a search starts again with what its first candidate does not tell",
     ),
     (
         "h1482",

@@ -401,6 +401,11 @@ def test_what_an_encoder_releases_makes_no_new_plan(monkeypatch):
     assert search.plan_.fit.n_draws == search.plan().fit.n_draws
     dp_cross_validate(piped, frame, y, cv=2, **about)
     assert len(seen) == 4
+    # A table of more columns may become one of many more.
+    asked, wide = (piped, [{}], {}), np.zeros((2, 300))
+    assert candidates.draws_per_fit(*asked, wide) == 4 * candidates.draws_per_fit(
+        *asked
+    )
     monkeypatch.setattr(candidates, "draws_per_fit", lambda *asked: 10)
     with pytest.raises(ValueError, match="costs more than the budget"):
         search.fit(frame, y)
@@ -481,7 +486,11 @@ def test_steps_side_by_side_divide_a_share_and_inner_steps_do_not():
     assert 1.0 < first["a"].epsilon < 2.0
     both = [GaussianEvent(gaussian_mu(s.epsilon, s.delta), 0) for _, s in first.steps]
     assert 0.999 * 2.0 <= compose_epsilon(both, 1e-5) <= 2.0
-    assert candidates.expected_kind(pipe, {}, {}) == "gaussian"
+    assert candidates.expected_kind(pipe, [{}], {}) == "gaussian"
+    # One of the whole list shows names, another draws batches.
+    grid = [{}, {"a": DPTableEncoder()}, {"b__batch_size": 8}]
+    for n, kind in enumerate(("gaussian", "threshold", "approximate"), 1):
+        assert candidates.expected_kind(pipe, grid[:n], {}) == kind
     nested = DP2DPClassifier(logistic())
     inside = candidates.candidate(nested, {}, share, noise, {"groups": [0, 1]})
     assert inside.epsilon == inside.estimator.epsilon == 2.0

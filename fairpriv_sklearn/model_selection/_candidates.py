@@ -73,7 +73,7 @@ from .._wall import (
     ways_out,
 )
 from ..metrics import _takes_groups
-from ._plan import DRAWS_BEHIND, DRAWS_PER_FIT, FitShare
+from ._plan import DRAWS_BEHIND, DRAWS_PER_FIT, KINDS, USUAL_WIDTH, FitShare
 
 # What a guarantee may exceed its share by: rounding.
 _SLACK = 1.0 + 1e-9
@@ -202,12 +202,16 @@ def refuse_without_budget(estimator) -> None:
         )
 
 
-def expected_kind(estimator, params: dict, public: dict) -> str:
-    """Guess the kind of guarantee of a candidate's fit, whose arguments are checked.
+def expected_kind(estimator, grid: list[dict], public: dict) -> str:
+    """Guess a kind that the guarantees of all fits are of; arguments are checked.
 
     A wrong guess costs time and nothing else: the guarantees are checked.
     """
-    chosen = told(made(estimator, params), public)
+    kinds = [_expected_kind(told(made(estimator, params), public)) for params in grid]
+    return max(kinds, key=KINDS.index)
+
+
+def _expected_kind(chosen) -> str:
     steps = budget_owners(chosen)
     all_have_delta = all("delta" in s.get_params(deep=False) for s in steps.values())
     if all_have_delta and len(nested.outermost(steps)) == 1:
@@ -221,15 +225,17 @@ def expected_kind(estimator, params: dict, public: dict) -> str:
     return _kind_of([*chain.from_iterable(plans)])
 
 
-def draws_per_fit(estimator, grid: list[dict], public: dict) -> int:
+def draws_per_fit(estimator, grid: list[dict], public: dict, X=None) -> int:
     """How many noisy numbers of one fit to plan for, by public parameters."""
-    most = DRAWS_PER_FIT
+    n_columns = 0 if X is None else n_columns_of(X)
+    most, width = DRAWS_PER_FIT, max(1.0, (n_columns or 0) / USUAL_WIDTH)
     for params in grid:
         chosen = told(made(estimator, params), public)
         if _has_encoder(chosen):
             expected = expected_guarantee(chosen)
             events = () if expected is None else expected.events
-            most = max(most, DRAWS_BEHIND, _gaussian_cost(events)[1])
+            usual = max(DRAWS_BEHIND, _gaussian_cost(events)[1])
+            most = max(most, math.ceil(width**2 * usual))
     return most
 
 

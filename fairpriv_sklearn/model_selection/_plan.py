@@ -24,8 +24,11 @@ from ._repeat import (
 
 # Noisy numbers drawn by one fit, until a fit tells how many it really draws.
 DRAWS_PER_FIT = 10_000
-# And behind an encoder, where how many it draws depends on what that releases.
-DRAWS_BEHIND = 10_000_000
+# And behind an encoder, where how many it draws depends on what that releases: enough
+# for a linear model if each of so many columns becomes 29.
+DRAWS_BEHIND, USUAL_WIDTH = 10_000_000, 150
+# Of fits, the plainer first: each is of those behind it as well.
+KINDS = "gaussian", "threshold", "approximate"
 # Of delta, for fits that show names by their noisy counts: twice what the steps of a
 # fit take of what they are given.
 _SHOWN = 2 * KEY_SHARE

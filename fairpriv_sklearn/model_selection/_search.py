@@ -153,7 +153,7 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         candidates.refuse_without_budget(self.estimator)
         grid = self._candidates(noise_source(0))
         public = public_facts(self)
-        kind = candidates.expected_kind(self.estimator, grid[0], public)
+        kind = candidates.expected_kind(self.estimator, grid, public)
         n_draws = candidates.draws_per_fit(self.estimator, grid, public)
         return self._plan(len(grid), kind, n_draws, n_statistics=1)
 
@@ -230,8 +230,8 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         grid = self._candidates(noise)
         asked = self.estimator, grid, task, self.ledger
         facts, said = candidates.check_candidates(*asked)
-        kind = candidates.expected_kind(self.estimator, grid[0], task.public)
-        n_draws = candidates.draws_per_fit(self.estimator, grid, task.public)
+        kind = candidates.expected_kind(self.estimator, grid, task.public)
+        n_draws = candidates.draws_per_fit(self.estimator, grid, task.public, task.X)
         plan = self._plan(len(grid), kind, n_draws, task.statistic.size)
         self._refuse_shares(grid, plan, task.public, task.X)
         candidates.warn_of_lowered(self.estimator, grid, plan.fit, task.public)

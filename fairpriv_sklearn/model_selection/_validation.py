@@ -285,8 +285,8 @@ def dp_cross_validate(
     noise = noise_source(random_state)
     folds = _folds(cv, task)
     _, said = candidates.check_candidates(estimator, [{}], task, ledger)
-    kind = candidates.expected_kind(estimator, {}, task.public)
-    n_draws = candidates.draws_per_fit(estimator, [{}], task.public)
+    kind = candidates.expected_kind(estimator, [{}], task.public)
+    n_draws = candidates.draws_per_fit(estimator, [{}], task.public, task.X)
     size = task.statistic.size
     asked = folds.n_fits_per_record, epsilon, delta
     shared = {"score_fraction": score_fraction, "n_statistics": size}
