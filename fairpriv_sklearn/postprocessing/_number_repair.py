@@ -635,9 +635,9 @@ class NumberRepair(Repair):
                 self._note(f"The blind repair stood back: {why}")
                 if why is UNTOLD and (hidden := self._hidden()).any():
                     self._note(
-                        "Noise hides whether there is anybody of the groups "
-                        f"{self.groups_[hidden].tolist()!r}: if there is not, a list "
-                        "without them may let the others be repaired."
+                        "Noise hides how many people the groups "
+                        f"{self.groups_[hidden].tolist()!r} have: more of them may let "
+                        "all be repaired or, if there is nobody, a list without them."
                     )
             elif not told.all():
                 untold = self.pooled_groups_[-1].tolist()
