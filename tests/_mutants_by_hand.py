@@ -5554,6 +5554,13 @@ MUTANTS = [
         "texts that share one indicator are said to be hashed",
     ),
     (
+        "h1930",
+        "_training/_target.py",
+        "return min(max(center, self.bounds[0]), self.bounds[1]), width",
+        "return center, width",
+        "a range that noise puts beyond the bounds has no width",
+    ),
+    (
         "h1690",
         "linear_model/_told_target.py",
         "square=max(counts.variance(*known), LEAST_SQUARE)",

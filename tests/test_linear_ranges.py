@@ -441,6 +441,12 @@ def test_a_range_has_room_in_a_part_that_tells_it_and_inside_the_bounds():
     center, width = outer.range
     assert center - width == approx(-1.0)
     assert center + width == approx(outer.found[0] + 1.5 * outer.found[1])
+    # What noise puts beyond it ends there, and is a range yet; so do parts of it.
+    beyond = part_with(0, 8, center=-1.0, width=0.1, before=whole)
+    center, width = beyond.range
+    assert center - width == 0.0 and 2 * width == approx(1.5 * beyond.found[1])
+    assert beyond.of_bounds(*beyond.found)[0] == -1.0
+    assert part_with(0, 5, center=-1.0, width=0.1).narrowed().center == -1.0
 
 
 @pytest.mark.parametrize("half", [3.0, 1000.0])

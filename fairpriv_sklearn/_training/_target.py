@@ -323,8 +323,17 @@ class CountedPart:
 
     @property
     def found(self) -> tuple[float, float]:
-        """The range in units of the part, without room."""
-        return self.counts.range(self.released, self.n_records, self.noise)
+        """The range in units of the part, without room; its middle is in the bounds.
+
+        What is found beyond them is noise: nobody is there.
+        """
+        center, width = self.counts.range(self.released, self.n_records, self.noise)
+        return min(max(center, self.bounds[0]), self.bounds[1]), width
+
+    @property
+    def bounds(self) -> Floats:
+        """Those of the target, -1 and 1, in units of the part."""
+        return (np.array([-1.0, 1.0]) - self.center) / self.width
 
     @property
     def variance(self) -> float:
@@ -359,10 +368,8 @@ class CountedPart:
         center, width = self.found
         if self.before is None or width < _FEW_BINS:
             return center, width
-        ends = np.array([-1.0, 1.0])
-        low, high = np.clip(
-            center + self.counts.room * width * ends, *(ends - self.center) / self.width
-        )
+        room = self.counts.room * width
+        low, high = np.clip([center - room, center + room], *self.bounds)
         return (low + high) / 2, (high - low) / 2
 
 
