@@ -5847,6 +5847,41 @@ MUTANTS = [
         "if False and",
         "an encoder spends for a threshold of a label that there is not",
     ),
+    (
+        "h1980",
+        "privacy/_guarantee.py",
+        "if self.uncovered or not self.conditional_on:",
+        "if not self.conditional_on:",
+        "a number for whom facts are public, though a step is not covered",
+    ),
+    (
+        "h1981",
+        "privacy/_guarantee.py",
+        "return compose_epsilon(self.events, self.delta) if self.events else math.inf",
+        "return compose_epsilon(self.events, self.delta)",
+        "what is conditional, and of which nothing is known, costs nothing where facts are public",
+    ),
+    (
+        "h1982",
+        "privacy/_guarantee.py",
+        "            if isinstance(event, MaximumEvent):\n                waiting",
+        "            if False:\n                waiting",
+        "steps of rows drawn at random pass for replacing one, where they are a part of a split",
+    ),
+    (
+        "h1983",
+        "privacy/_guarantee.py",
+        "noise_is_secure=self.noise_is_secure and noise_is_secure,",
+        "noise_is_secure=self.noise_is_secure,",
+        "noise of a seed inside of a model is said to be secure",
+    ),
+    (
+        "h1984",
+        "privacy/_guarantee.py",
+        "        if isinstance(event, EitherEvent)\n",
+        "        if False\n",
+        "two plans for the same rows are said to have parted them at random",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

@@ -182,6 +182,7 @@ OTHERS = {
     "privacy/_budget/_with_budget.py": "few_records",
     "privacy/_composed.py": "privacy_steps all_rows",
     "privacy/_facts.py": "with_budget refusals",
+    "privacy/_guarantee.py": "privacy_objects",
     "privacy/_metas.py": "privacy_steps",
     "privacy/_plain_step.py": "privacy_steps",
     "privacy/_steps.py": "privacy_steps",
@@ -920,9 +921,10 @@ def main():
     parser.add_argument("--plain", action="store_true", help="the rule's change only")
     arguments = parser.parse_args()
     if arguments.what == "map":
+        path = os.path.abspath(arguments.map[0])
         in_copy()
         files = tests_named(arguments.tests.split()) if arguments.tests else all_tests()
-        make_map(os.path.abspath(arguments.map[0]), files)
+        make_map(path, files)
         return
     found, results = every_mutant(arguments.hand), Results(arguments.results)
     parts = arguments.only.split() or [""]

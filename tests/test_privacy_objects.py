@@ -20,6 +20,7 @@ from scipy.stats import norm
 from fairpriv_sklearn._shared.rounded import round_down, round_up
 from fairpriv_sklearn.accounting import (
     DeclaredEvent,
+    EitherEvent,
     GaussianEvent,
     MaximumEvent,
     PoissonGaussianEvent,
@@ -35,11 +36,12 @@ from fairpriv_sklearn.privacy import (
     PrivacyLedger,
     warn_leak,
 )
-from fairpriv_sklearn.privacy._guarantee import RANDOM_SPLIT, UNIT_OF_PRIVACY
+from fairpriv_sklearn.privacy._guarantee import NOTHING, RANDOM_SPLIT, UNIT_OF_PRIVACY
 
 COUNTS = PrivacyGuarantee(
     1.0, 0.0, "replace_one", "noisy counts", (PureEvent(1.0),), assumptions=("groups",)
 )
+SAMPLED = PoissonGaussianEvent(0.1, 9.0, 1)
 
 
 def gaussian(mu, **options):
@@ -176,6 +178,7 @@ def test_fields_are_kept_as_plain_immutable_data():
         ({"mechanism": None}, "mechanism must be a string"),
         ({"assumptions": "groups"}, "assumptions must be a tuple of strings"),
         ({"assumptions": (1,)}, "assumptions must be a tuple of strings"),
+        ({"proofs": 5}, "proofs must be a tuple of strings"),
         ({"uncovered": ("scaler",)}, "epsilon must be inf"),
         ({"conditional_on": ("groups",)}, "epsilon must be inf"),
         ({"conditional_on": "groups"}, "conditional_on must be a tuple of strings"),
@@ -188,13 +191,33 @@ def test_fields_are_kept_as_plain_immutable_data():
             "epsilon must be",
         ),
         ({"epsilon": 0.5}, "The events cost epsilon = 1 at delta = 0, more than"),
-        ({"events": (PoissonGaussianEvent(0.1, 9.0, 1),)}, "add_remove"),
+        ({"epsilon": 1 - 1e-5}, "The events cost epsilon = 1 at delta = 0, more than"),
+        ({"events": (SAMPLED,)}, "add_remove"),
+        ({"events": (MaximumEvent((), (EitherEvent((SAMPLED,), ()),)),)}, "add_remove"),
     ],
 )
 def test_bad_fields_raise(change, message):
     good = {f.name: getattr(COUNTS, f.name) for f in dataclasses.fields(COUNTS)}
     with pytest.raises((TypeError, ValueError), match=message):
         PrivacyGuarantee(**(good | change))
+
+
+def test_rows_that_were_drawn_at_random_are_one_more_or_less():
+    options = {"delta": 1e-5, "neighboring": "add_remove", "mechanism": "gradients"}
+    for event in (SAMPLED, MaximumEvent((SAMPLED,), (PureEvent(0.01),))):
+        one = PrivacyGuarantee.from_events([event], **options)
+        assert one.events == (event,) and 0 < one.epsilon < math.inf
+
+
+@pytest.mark.parametrize("facts", ["groups", 5, None])
+def test_facts_are_several(facts):
+    """One string is no list of its letters."""
+    for state in (
+        lambda: gaussian(0.7, assumptions=facts),
+        lambda: COUNTS.qualified(assumptions=facts),
+    ):
+        with pytest.raises(ValueError, match="tuple of strings and facts, got"):
+            state()
 
 
 def test_from_events_states_the_composed_total():
@@ -253,6 +276,19 @@ def test_compose_adds_up_pure_parts_and_keeps_every_caveat():
     assert COUNTS.compose() == COUNTS
 
 
+def test_what_releases_nothing_is_told_only_where_nothing_else_is():
+    nothing = PrivacyGuarantee(0.0, 0.0, "replace_one", NOTHING)
+    assert nothing.compose(nothing).mechanism == NOTHING
+    assert nothing.compose(COUNTS, nothing).mechanism == COUNTS.mechanism
+
+
+def test_noise_is_as_secure_as_that_of_any_part():
+    for one, parts in ((True, True), (True, False), (False, True), (False, False)):
+        whole = dataclasses.replace(COUNTS, noise_is_secure=one)
+        found = whole.qualified(noise_is_secure=parts).noise_is_secure
+        assert found == (one and parts)
+
+
 def test_a_statement_without_parts_is_composed_as_stated():
     stated = PrivacyGuarantee(1.0, 1e-6, "replace_one", "elsewhere")
     total = stated.compose(stated)
@@ -270,6 +306,15 @@ def test_disjoint_data_cost_the_maximum():
     assert both.delta == 1e-5
     assert both.epsilon == approx(max(COUNTS.epsilon_at(1e-5), noisy.epsilon))
     assert both.assumptions == ("groups", RANDOM_SPLIT, UNIT_OF_PRIVACY)
+    # Two plans for the same rows are no split of them, unless one of them is.
+    for events, split in (
+        ((EitherEvent(COUNTS.events, noisy.events),), False),
+        ((EitherEvent(both.events, ()),), True),
+        ((EitherEvent((), both.events),), True),
+        ((*COUNTS.events, *both.events), True),
+    ):
+        stated = PrivacyGuarantee(math.inf, 1e-5, "replace_one", "", events)
+        assert (RANDOM_SPLIT in stated.assumptions) == split
     three = COUNTS.disjoint(noisy, gaussian(1.5))
     assert three.epsilon == approx(gaussian(1.5).epsilon)
     # Composition afterwards is on top of either side.
@@ -363,6 +408,9 @@ def test_from_dict_accepts_a_float_infinity_and_rejects_the_rest():
             PrivacyGuarantee.from_dict(other)
     with pytest.raises(ValueError, match="stored privacy event"):
         PrivacyGuarantee.from_dict(data | {"events": [["pure", 1.0]]})
+    for other in (5, None, {}, "", {"kind": "pure", "epsilon": 1.0}):
+        with pytest.raises(ValueError, match="events must be a list"):
+            PrivacyGuarantee.from_dict(data | {"events": other})
     with pytest.raises(TypeError, match="epsilon must be"):
         PrivacyGuarantee.from_dict(data | {"epsilon": "one"})
 
@@ -563,6 +611,38 @@ def test_conditions_survive_every_way_of_combining():
     uncovered = conditional.qualified(uncovered=["scaler"])
     assert uncovered.epsilon_if_public == math.inf
     assert uncovered.events == (PureEvent(1.0),)
+    assert "(epsilon = inf), one record" in str(uncovered)
+    assert "Conditional on: n. Not covered: scaler." in str(uncovered)
+
+
+def test_what_holds_if_facts_are_public_is_never_less_than_is_known():
+    """No number is taken where a step is not covered, or where none is known."""
+
+    def if_public(**options):
+        fields = {"epsilon": math.inf, "delta": 0.0, "neighboring": "replace_one"}
+        one = PrivacyGuarantee(**fields, mechanism="", conditional_on=("n",), **options)
+        return one.epsilon_if_public
+
+    three = (PureEvent(1.0), PureEvent(2.0))
+    assert if_public() == math.inf
+    assert if_public(events=three) == 3.0
+    assert if_public(events=three, epsilon_if_public=4.0) == 4.0
+    assert if_public(epsilon_if_public=4.0) == 4.0
+    uncovered = {"uncovered": ("scaler",)}
+    for more in ({}, {"events": three}, {"epsilon_if_public": 4.0}):
+        assert if_public(**more, **uncovered) == math.inf
+    with pytest.raises(ValueError, match="events cost epsilon = 3 at delta = 0, more"):
+        if_public(events=three, epsilon_if_public=2.9)
+
+
+def test_nothing_is_known_of_a_part_that_is_not_covered():
+    """It adds no event: what it may cost is not a number."""
+    bare = PrivacyGuarantee(math.inf, 0.1, "replace_one", "", uncovered=("scaler",))
+    total = COUNTS.compose(bare)
+    assert total.events == COUNTS.events and total.epsilon == math.inf
+    # Noise that is none is known to cost without limit.
+    loud = PrivacyGuarantee(math.inf, 0.0, "replace_one", "")
+    assert COUNTS.compose(loud).events == (*COUNTS.events, PureEvent(math.inf))
 
 
 @pytest.mark.parametrize(

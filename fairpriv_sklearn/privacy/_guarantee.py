@@ -200,7 +200,7 @@ class PrivacyGuarantee:
                 "for replace-one use a WithoutReplacementGaussianEvent."
             )
         stated = self.epsilon_if_public
-        if not self.events or stated == math.inf:
+        if stated == math.inf:
             return
         cost = compose_epsilon(self.events, self.delta)
         if cost > stated * (1 + _STATEMENT_SLACK):
