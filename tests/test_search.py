@@ -348,14 +348,19 @@ def test_fits_that_show_names_start_again_with_them(kind):
         assert compose_epsilon([*fit] * 2, 1e-5) > 2.0 * (1 - 5e-3)
 
 
-@pytest.mark.parametrize("divided", [False, True])
-def test_a_pipeline_with_an_encoder_gets_what_a_model_alone_does(divided):
+@pytest.mark.parametrize("few", ["no plan", "divided", "own plan"])
+def test_a_pipeline_with_an_encoder_gets_what_a_model_alone_does(few):
     X, y, group = fair_table(2000)
     frame = pd.DataFrame(X, columns=list("abcd"[: X.shape[1]])).assign(e=group)
     model = DPLinearRegression(target_bounds=(0, 1))
     piped = make_pipeline(DPTableEncoder(), model)
-    if divided:  # so it has a plan for few records as well
+    if few != "no plan":  # so it has a plan for few records as well
         piped = with_budget(piped, 1.0)
+    if few == "own plan":
+        least = piped[-1].min_records + 1
+        piped.set_params(
+            dptableencoder__min_records=least, dplinearregression__min_records=least
+        )
     grid = {"dplinearregression__alpha": [0.1, 1.0, 10.0]}
     about = {"target_bounds": (0, 1), "method": "compose"}
     search = DPGridSearchCV(piped, grid, **about).fit(frame, y)
@@ -366,10 +371,70 @@ def test_a_pipeline_with_an_encoder_gets_what_a_model_alone_does(divided):
     events = [e for step in search.best_estimator_ for e in step.privacy_.events]
     spent = math.hypot(*(e.mu for e in events if isinstance(e, GaussianEvent)))
     shown = [e.failure for e in events if isinstance(e, ThresholdEvent)]
-    # What the plan for few records costs more leaves less for the other.
-    least = (0.8 if divided else 0.995) * share.mu
+    # What an own plan for few records costs more leaves less for the other.
+    least = (0.8 if few == "own plan" else 0.995) * share.mu
     assert least < spent <= share.mu and 0 < sum(shown) <= share.failure
     assert compose_epsilon(events * 3, 1e-5) <= 1.0
+
+
+@pytest.mark.parametrize("n_rows", [500, 4000])
+@pytest.mark.parametrize("divided", [False, True])
+def test_a_repair_of_a_pipeline_gets_what_a_model_alone_does(n_rows, divided):
+    """Unless its model may see few records: a constant's epsilon composes with less."""
+    X, y, group = fair_table(n_rows)
+    frame = pd.DataFrame(X, columns=list("abcd"[: X.shape[1]]))
+    about = {"groups": sorted(set(group.tolist())), "classes": [0, 1]}
+    model = logistic(fairness_weight=0, groups=None)
+    repair = DP2DPClassifier(make_pipeline(DPTableEncoder(), model), **about)
+    if divided:
+        repair = with_budget(repair, 1.0)
+    grid = {"smoothing": [0.5, 1.0, 2.0]}
+    search = DPGridSearchCV(repair, grid, method="compose", **about)
+    search.fit(frame, y, sensitive_features=group)
+    share, best = search.plan_.fit, search.best_estimator_
+    least = [step.min_records for step in best.estimator]
+    events = [*best.privacy_.events] * 3
+    assert compose_epsilon(events, 1e-5) <= 1.0
+    if n_rows > 500 or not divided:
+        assert share.kind == search.plan().fit.kind == "threshold"
+        assert share.epsilon > 0.58 and least == [None, None]
+        assert compose_epsilon(events, 1e-5) > 0.99
+    else:
+        assert share.kind == "approximate" and share.epsilon < 0.34
+        (told,) = set(least)
+        again = with_budget(repair, share.epsilon, share.delta)
+        assert told == again.estimator[-1].min_records > n_rows / 2
+
+
+def test_who_may_see_few_records_is_told_anew_for_a_smaller_budget():
+    share = share_of_composition("approximate", 4, 1.0, 1e-5, 0)
+    noise, public = noise_source(0), {"groups": [0, 1], "classes": [0, 1]}
+    model = logistic(fairness_weight=0, **public)
+    piped = make_pipeline(DPTableEncoder(), model)
+    name = "dpwassersteinlogisticregression"
+
+    def least(estimator, params=None, n_records=None):
+        asked = estimator, params or {}, share, noise, public, n_records
+        given = candidates.candidate(*asked).get_params().items()
+        return {value for key, value in given if key.endswith("min_records")}
+
+    once = with_budget(piped, 1.0)
+    (whole,) = least(once)
+    assert whole == with_budget(piped, share.epsilon, share.delta)[-1].min_records
+    assert whole > once[-1].min_records
+    assert least(once, {f"{name}__C": 0.1}, 10**6) == {whole}  # it is known
+    assert least(once, {f"{name}__min_records": 5}) == {5, once[0].min_records}
+    assert least(once, {name: model}) == {whole}
+    assert least(piped) == {None}
+    own = clone(once).set_params(**{f"{name}__min_records": 7})
+    assert least(own) == {7, once[0].min_records}
+    # A repair keeps a part of the records from its model: it sees about these.
+    for params, part in (({}, 0.75), ({"blind": True}, 0.5)):
+        repair = with_budget(DP2DPClassifier(piped, **public, **params), 1.0)
+        (few,) = least(repair)
+        for n_seen, told in ((few + 100, few), (few + 260, None)):
+            assert least(repair, {}, int(n_seen / part)) == {told}
+        assert least(repair, {"estimator": model}, 10**6) == {None}
 
 
 def test_fits_with_much_noise_are_paid_for(monkeypatch):

@@ -64,11 +64,14 @@ from .._wall import (
     n_rows_of,
     noise_source,
     own_guarantee,
+    places_told,
     reads_all_rows,
     refuse_learners,
     refuse_target,
     rehearse,
     rows_of,
+    tell_again,
+    untell,
     warn_leak,
     ways_out,
 )
@@ -212,10 +215,7 @@ def expected_kind(estimator, grid: list[dict], public: dict) -> str:
 
 
 def _expected_kind(chosen) -> str:
-    steps = budget_owners(chosen)
-    all_have_delta = all("delta" in s.get_params(deep=False) for s in steps.values())
-    if all_have_delta and len(nested.outermost(steps)) == 1:
-        return "gaussian"
+    untell(chosen, places_told(chosen))
     expected = expected_guarantee(chosen)
     if expected is None:
         return "approximate"
@@ -276,16 +276,26 @@ def _untold(chosen, public: dict) -> dict:
 
 
 def candidate(
-    estimator, params: dict, share: FitShare, noise: NoiseSource, public: dict
+    estimator,
+    params: dict,
+    share: FitShare,
+    noise: NoiseSource,
+    public: dict,
+    n_records: int | None = None,
 ) -> BaseEstimator:
     """Return an unfitted candidate with its share of the budget.
 
-    Steps divide it as :func:`~fairpriv_sklearn.privacy.with_budget` says. An epsilon
-    that the candidate itself names is lowered to its share.
+    Steps divide it as :func:`~fairpriv_sklearn.privacy.with_budget` says, as do those
+    that it has divided another. An epsilon that the candidate itself names is lowered
+    to its share. `n_records` is the number of rows of its fit, where that is public.
     """
     chosen = told(made(estimator, params), public)
     # Scores on private rows: identical ones must get identical answers.
     chosen = pure_clone(chosen)
+    divided = places_told(estimator)
+    if any(place.rpartition("__")[2] == "min_records" for place in params):
+        divided = []  # it is for the search to choose
+    untell(chosen, divided)
     steps = budget_owners(chosen)
     budgets = _budgets(chosen, steps, share)
     settings = {}
@@ -309,6 +319,7 @@ def candidate(
             nested.argument_of(path, k): v for k, v in values.items() if k in names
         }
     chosen.set_params(**settings)
+    tell_again(chosen, divided, share.epsilon, share.delta, n_records)
     _forget_callbacks(chosen)
     return chosen
 

@@ -73,7 +73,9 @@ class Task:
 
         Both are None if its numbers broke down.
         """
-        model = candidates.candidate(estimator, params, share, noise, self.public)
+        n_records = len(rows) if self.neighboring == "replace_one" else None
+        asked = estimator, params, share, noise, self.public, n_records
+        model = candidates.candidate(*asked)
         if not len(rows):
             return self.stand_in(), candidates.expected_cost(model, self.neighboring)
         read, lists = candidates.lists_of_all(model, estimator, self)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from numbers import Real
 from typing import Any
 
 from sklearn.base import clone
@@ -10,7 +11,7 @@ from sklearn.pipeline import Pipeline
 
 from ..._shared.arguments import having
 from ..._shared.callers import warn_caller
-from ..._shared.nested import argument_of
+from ..._shared.nested import argument_of, is_inside
 from ...accounting import calibrate_gaussian, compose_epsilon
 from .._facts import PrivacyLeakWarning
 from .._steps import conditions_of, expected_guarantee, ways_out
@@ -24,6 +25,9 @@ from ._costs import (
 )
 from ._division import budget_of_steps, settings_of
 from ._pipeline import BudgetPipeline
+
+# Standard deviations by which more records are expected than are needed.
+_SURE = 6.0
 
 
 def with_budget(estimator, epsilon, delta=1e-5, *, shares=None) -> Any:
@@ -138,28 +142,83 @@ def _warn_of_uncovered(estimator) -> None:
 def _tell_constants(estimator, epsilon: float, delta: float) -> None:
     """Set `min_records` of models, and of encoders beside them, that see the same rows.
 
-    These are the whole, and what each repair fits. All steps of it know the same public
-    number of records. So either the encoders spend nothing and the model nearly all of
-    its epsilon, or none of them does: with what stands around, such as an encoder in
-    front of the repair, which sees more rows, either may cost the total and no more.
+    All steps of such a place know the same public number of records. So either the
+    encoders spend nothing and the model nearly all of its epsilon, or none of them
+    does: with what stands around, such as an encoder in front of the repair, which sees
+    more rows, either may cost the total and no more.
     """
+    for place in _places(estimator):
+        _tell_constant(estimator, place, epsilon, delta)
+
+
+def _tell_constant(estimator, place, epsilon, delta, n_records=None) -> None:
+    steps, least = _told_at(estimator, place)
+    if least is None or _are_enough(estimator, place, n_records, least):
+        return
+    estimator.set_params(**dict.fromkeys(steps, least))
+    planned = expected_guarantee(estimator)
+    cost = math.inf if planned is None else compose_epsilon(planned.events, delta)
+    if cost > epsilon:
+        estimator.set_params(**dict.fromkeys(steps))
+
+
+def _places(estimator) -> list[str]:
+    """Where steps may see the same rows: the whole, and what each repair fits."""
     repairs = {
         path: step
         for path, step in private_steps(estimator).items()
         if getattr(step, "base_guarantee", step) is None
     }
-    for place in ("", *(argument_of(path, "estimator") for path in repairs)):
-        whole = {"": estimator, **estimator.get_params()}[place]
-        least = _min_records(whole)
-        if least is None:
-            continue
-        steps = min_records_of(whole, least)
-        told = {argument_of(place, name): least for name, least in steps.items()}
-        estimator.set_params(**told)
-        planned = expected_guarantee(estimator)
-        cost = math.inf if planned is None else compose_epsilon(planned.events, delta)
-        if cost > epsilon:
-            estimator.set_params(**dict.fromkeys(told))
+    return ["", *(argument_of(path, "estimator") for path in repairs)]
+
+
+def _told_at(estimator, place: str) -> tuple[list[str], int | None]:
+    """Arguments of steps that tell the least number of records, and that number."""
+    whole = {"": estimator, **estimator.get_params()}[place]
+    least = _min_records(whole)
+    return [argument_of(place, name) for name in min_records_of(whole, None)], least
+
+
+def _are_enough(estimator, place: str, n_records: int | None, least: int) -> bool:
+    """Whether what a repair fits sees more records, but by next to no chance."""
+    if n_records is None or not place:
+        return False
+    seen = float(n_records)
+    for path, step in private_steps(estimator).items():
+        model = argument_of(path, "estimator")
+        if place == model or is_inside(place, model):
+            others = step.calibration_size, step.group_size if step.blind else 0.0
+            seen *= 1.0 - math.fsum(one for one in others if isinstance(one, Real))
+    return seen - _SURE * math.sqrt(max(seen, 0.0)) > least
+
+
+def places_told(estimator) -> list[str]:
+    """Where steps have the least number of records that `with_budget` gave them."""
+    given, places = estimator.get_params(), []
+    for place in _places(estimator):
+        steps, least = _told_at(estimator, place)
+        if least is not None and {given[name] for name in steps} == {least}:
+            places.append(place)
+    return places
+
+
+def untell(estimator, places: list[str]) -> None:
+    """Take the least number of records from all steps of some places."""
+    for place in places:
+        whole = {"": estimator, **estimator.get_params()}.get(place)
+        steps = {} if whole is None else min_records_of(whole, None)
+        estimator.set_params(**{argument_of(place, name): None for name in steps})
+
+
+def tell_again(estimator, places, epsilon, delta, n_records=None) -> None:
+    """Give steps of some places theirs anew, for other budgets.
+
+    With a number of records that is public, only those that may see fewer: a plan for
+    few costs what composes worse with other fits.
+    """
+    for place in places:
+        if place in ("", *estimator.get_params()):
+            _tell_constant(estimator, place, epsilon, delta, n_records)
 
 
 def _min_records(estimator) -> int | None:
