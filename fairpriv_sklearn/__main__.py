@@ -90,6 +90,7 @@ def parser() -> argparse.ArgumentParser:
         "--sensitive",
         metavar="COLUMN",
         nargs="+",
+        action="extend",
         default=[],
         help="which column names the groups; several: their intersections",
     )
@@ -134,6 +135,7 @@ def parser() -> argparse.ArgumentParser:
     add(
         "--groups",
         nargs="+",
+        action="extend",
         metavar="LABEL",
         help="public list of groups; other rows are left out",
     )
@@ -173,7 +175,14 @@ def add_budget(parser) -> None:
     add = parser.add_argument
     add("--epsilon", type=float, default=1.0, help="privacy budget (default: 1)")
     add("--delta", type=float, default=1e-5, help="failure chance (default: 1e-5)")
-    add("--drop", nargs="+", default=[], metavar="COLUMN", help="columns not to use")
+    add(
+        "--drop",
+        nargs="+",
+        action="extend",  # said twice, both are left out
+        default=[],
+        metavar="COLUMN",
+        help="columns not to use",
+    )
     add(
         "--codebook",
         metavar="FILE.json",
@@ -225,15 +234,15 @@ def parse(argv=None) -> argparse.Namespace:
     """Parse and check the arguments."""
     rules = parser()
     args, others = rules.parse_known_args(argv)
-    if words := [one for one in others if not one.startswith("-")]:
+    if any(one.startswith("-") for one in others):
+        rules.error(f"unrecognized arguments: {' '.join(others)}")
+    if others:
         rules.error(
             "one table is read, and it is named first, as in people.csv --target pay "
-            f"--sensitive sex: not {args.data!r} and {words[0]!r}; commands are "
+            f"--sensitive sex: not {args.data!r} and {others[0]!r}; commands are "
             "predict and synthesize, and models are audited by python -m "
             "fairpriv_sklearn.audit"
         )
-    if others:
-        rules.error(f"unrecognized arguments: {' '.join(others)}")
     # A code book may name the target and the groups; `load_table` asks for the rest.
     if args.data and not (args.write_codebook or args.codebook):
         if not (args.target and args.sensitive):
@@ -413,6 +422,7 @@ def synthesize(argv) -> int:
         "--sensitive",
         metavar="COLUMN",
         nargs="+",
+        action="extend",
         default=[],
         help="columns of groups; of those that the codebook lists the report says how "
         "well each is drawn",

@@ -3918,8 +3918,8 @@ MUTANTS = [
     (
         "h1504",
         "__main__.py",
-        'if words := [one for one in others if not one.startswith("-")]:',
-        "if words := []:",
+        "    if others:\n",
+        "    if False:\n",
         "who writes a word before the table is not told that it is read first",
     ),
     (
@@ -5930,6 +5930,41 @@ MUTANTS = [
         "        if isinstance(event, EitherEvent)\n",
         "        if False\n",
         "two plans for the same rows are said to have parted them at random",
+    ),
+    (
+        "h2000",
+        "__main__.py",
+        '        action="extend",\n        default=[],\n        help="which column',
+        '        default=[],\n        help="which column',
+        "of --sensitive sex --sensitive race only race counts",
+    ),
+    (
+        "h2001",
+        "__main__.py",
+        '        action="extend",  # said twice, both are left out\n',
+        "",
+        "of --drop name --drop town the name is published",
+    ),
+    (
+        "h2002",
+        "__main__.py",
+        '        action="extend",\n        metavar="LABEL"',
+        '        metavar="LABEL"',
+        "of --groups f --groups m only m counts",
+    ),
+    (
+        "h2003",
+        "__main__.py",
+        '        action="extend",\n        default=[],\n        help="columns of groups',
+        '        default=[],\n        help="columns of groups',
+        "of --sensitive sex --sensitive race the report speaks of race alone",
+    ),
+    (
+        "h2004",
+        "__main__.py",
+        '    if any(one.startswith("-") for one in others):',
+        '    if all(one.startswith("-") for one in others):',
+        "a misspelt argument with a value is told that one table is read",
     ),
 ]
 

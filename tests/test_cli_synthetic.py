@@ -204,6 +204,15 @@ def test_one_column_of_a_sheet_has_a_header(tmp_path):
         assert list(drawn) == names and len(drawn) == 60
 
 
+def test_columns_that_are_named_one_by_one_all_count(people, tmp_path):
+    given = ["--drop", "pay", "--drop", "town", "note", "--drop", "empty"]
+    given += ["--sensitive", "sex", "--sensitive", "grade"]
+    assert synthesize(tmp_path, people(), *given, "--seed", "0") == 0
+    assert list(pd.read_csv(tmp_path / "out.csv")) == ["age", "sex", "grade", "joined"]
+    report = (tmp_path / "out.md").read_text()
+    assert "by sex" in report and "by grade" in report
+
+
 def test_the_argument_names_the_target_whatever_the_code_book_says(people, tmp_path):
     """Two targets were an internal error."""
     book = {**BOOK, "grade": {"categories": [1, 2, 3], "role": "target"}}
