@@ -5932,6 +5932,27 @@ MUTANTS = [
         "two plans for the same rows are said to have parted them at random",
     ),
     (
+        "h1985",
+        "preprocessing/_codebook.py",
+        'return text.split(".")[0] if _WHOLE.fullmatch(text) else text',
+        "return text",
+        "whole numbers that are written with .0 are of no category that is listed without",
+    ),
+    (
+        "h1986",
+        "preprocessing/_codebook.py",
+        "low = min(max(math.floor(low), first), last - 1)",
+        "low = min(max(math.ceil(low), first), last - 1)",
+        "a learnt range of days leaves out the one in which it begins",
+    ),
+    (
+        "h1987",
+        "preprocessing/_codebook.py",
+        "        if len(set(names)) < len(names):",
+        "        if False:",
+        "of two descriptions of one column the last is taken in silence",
+    ),
+    (
         "h2000",
         "__main__.py",
         '        action="extend",\n        default=[],\n        help="which column',

@@ -168,6 +168,7 @@ OTHERS = {
     "postprocessing/_score_bins.py": "histogram",
     "postprocessing/_significance.py": "scale",
     "preprocessing/_cells.py": "cells",
+    "preprocessing/_codebook.py": "codebook",
     "preprocessing/_draft.py": "table_encoder",
     "preprocessing/_encoded.py": "table_encoder",
     "preprocessing/_places.py": "generative_levels generative_pairs table_encoder",

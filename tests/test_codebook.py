@@ -1,6 +1,7 @@
 """The code book: what it accepts, what it refuses in one sentence, and its forms."""
 
 import copy
+import dataclasses
 import json
 import os
 import pickle
@@ -11,11 +12,20 @@ import pytest
 
 from fairpriv_sklearn.datasets._sources import SOURCES
 from fairpriv_sklearn.preprocessing import Codebook, Column
-from fairpriv_sklearn.preprocessing._codebook import category_key
+from fairpriv_sklearn.preprocessing._codebook import (
+    category_key,
+    whole_days,
+    with_role,
+)
 
 FULL = {
     "age": {"kind": "number", "range": [17, 90], "integer": True, "missing": False},
-    "smoker": {"kind": "category", "categories": ["no", "yes"], "other": False},
+    "smoker": {
+        "kind": "category",
+        "categories": ["no", "yes"],
+        "other": False,
+        "missing": False,
+    },
     "code": {"kind": "category", "categories": [1, 2, 9], "missing_values": ["?", -1]},
     "member": {"kind": "flag", "categories": [False, True]},
     "born": {"kind": "date", "range": ["1920-01-01", "2010-12-31"]},
@@ -57,6 +67,9 @@ def test_what_it_says():
     assert codebook["name"].kind == "left out"
     assert codebook["unknown"] == Column() and "nobody" not in codebook
     assert len(Codebook()) == 0 and Codebook.from_json("{}") == Codebook()
+    assert Codebook().to_json() == "{}\n"
+    most = Codebook.from_dict({"a": [-1e300, 1e300]})
+    assert most["a"].bounds == (-1e300, 1e300)
 
 
 def test_short_forms():
@@ -95,6 +108,11 @@ def test_nothing_can_be_changed():
         ([0, 10**400], "finite"),
         ([1, 2, 3], "two numbers"),
         ([1], "two numbers"),
+        (["a"], "at least two values"),
+        ([1, None], "two numbers"),
+        ([1, 2, None], "two numbers"),
+        ([0, 1.001e300], "at most 1e300"),
+        ([-1.001e300, 0], "at most 1e300"),
         ([], "two numbers"),
         ([None, None], "two numbers"),
         (["a", 1], "two numbers"),
@@ -104,6 +122,9 @@ def test_nothing_can_be_changed():
         ({"range": ["17", "90"]}, "two numbers"),
         ({"range": [False, True]}, "two numbers"),
         ({"range": {"low": 1}}, "two numbers"),
+        ({"range": "1" * 500}, "two numbers"),
+        ({"range": list(range(500))}, "two numbers"),
+        ({"kind": "k" * 500}, "kind must be one of"),
         ({"kind": "category", "range": [0, 1]}, "range belongs"),
         ({"kind": "number", "categories": [1, 2]}, "categories belong"),
         ({"categories": "abc"}, "must be a list"),
@@ -132,6 +153,8 @@ def test_nothing_can_be_changed():
         ({"range": [0, 1], "bounds": [0, 1]}, "unknown key 'bounds'"),
         ({3: 4}, "unknown key 3"),
         ({"kind": "date", "range": [0, 1]}, "ISO dates"),
+        ({"kind": "date", "range": 5}, "ISO dates"),
+        ({"kind": "date", "range": ["2001-01-01"] * 3}, "ISO dates"),
         ({"kind": "date", "range": ["2001-13-01", "2002-01-01"]}, "ISO dates"),
         ({"kind": "date", "range": ["2002-01-01", "2001-01-01"]}, "low < high"),
         ({"kind": "left out", "role": "target"}, "left out"),
@@ -157,6 +180,7 @@ def test_wrong_entries_get_one_sentence(entry, says):
         ('{"a": [0, 1e999]}', "finite"),
         ('{"a": [0, 1' + "0" * 5000 + "]}", "code book"),
         ('{"a": [0, 1], "a": [0, 2]}', "'a' twice"),
+        ('{"a": ' + "[" * 300 + "]" * 300 + "}", "at least two values"),
         ('{"a": {"range": [0, 1], "range": [0, 2]}}', "twice"),
         ('{"a": ' + "[" * 100_000 + "]" * 100_000 + "}", "too deeply"),
         ('{"a": ' + '{"a":' * 100_000 + "1" + "}" * 100_000 + "}", "too deeply"),
@@ -202,6 +226,9 @@ def test_files_that_are_no_code_books(tmp_path):
     for entries in (["age"], [("age", [0, 1])]):
         with pytest.raises(TypeError, match="pairs"):
             Codebook(entries)
+    for column in (Column(), Column("number")):
+        with pytest.raises(ValueError, match="names a column twice"):
+            Codebook([("age", Column()), ("pay", Column()), ("age", column)])
 
 
 # -------------------------------------------------------------------------- templates
@@ -279,6 +306,54 @@ def test_categories_are_compared_by_their_text():
     values = (1, 1.0, np.int64(1), np.float64(1.0), "1", " 1 ")
     assert {category_key(value) for value in values} == {"1"}
     assert category_key(True) == "True" and category_key(1.5) == "1.5"
+    for text, key in (("1.0", "1"), ("-20.00", "-20"), ("0.0", "0"), (-0.0, "0")):
+        assert category_key(text) == key
+    for text in ("01.0", "1.", ".0", "1.0.0", "1.50", "v1.0", "1.0 kg"):
+        assert category_key(text) == text
+    assert category_key("e\u0301") == category_key("\u00e9") == "\u00e9"
+
+
+def test_there_is_one_target_and_several_groups():
+    codebook = Codebook.from_dict(FULL)
+    roles = {name: column.role for name, column in codebook.columns.items()}
+
+    def changed(role, name):
+        found = with_role(codebook, role, name).columns
+        assert list(found)[: len(FULL)] == list(FULL)
+        for other, column in found.items():
+            kept = codebook.columns.get(other, Column())
+            assert dataclasses.replace(column, role=kept.role) == kept
+        now = {other: column.role for other, column in found.items()}
+        return {k: v for k, v in now.items() if v != roles.get(k)}
+
+    assert changed("target", "age") == {"age": "target", "income": "feature"}
+    assert changed("target", "new") == {"new": "target", "income": "feature"}
+    assert changed("target", "income") == {}
+    assert changed("group", "age") == {"age": "group"}
+    assert changed("group", "income") == {"income": "group"}
+    without = Codebook.from_dict({"age": [0, 1], "sex": ["f", "m"]})
+    assert with_role(without, "target", "age").target == "age"
+    assert with_role(without, "group", "sex").target is None
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "days"),
+    [
+        (365.0, 365.5, ("1971-01-01", "1971-01-02")),
+        (364.2, 366.0, ("1970-12-31", "1971-01-02")),
+        (0.0, 0.0, ("1970-01-01", "1970-01-02")),
+        (-0.5, 0.5, ("1969-12-31", "1970-01-02")),
+        (-1e9, 1e9, ("0001-01-01", "9999-12-31")),
+        (-1e9, -9e8, ("0001-01-01", "0001-01-02")),
+        (9e8, 1e9, ("9999-12-30", "9999-12-31")),
+    ],
+)
+def test_a_range_of_days_holds_what_it_held(low, high, days):
+    assert whole_days(low, high) == days
+    first, last = np.array(days, dtype="datetime64[D]").astype(int)
+    assert Column("date", range=days).bounds == (first, last)
+    if abs(low) + abs(high) < 1e6:
+        assert first <= low <= high <= last < high + 2
 
 
 # --------------------------------------------------------------------- shipped sources

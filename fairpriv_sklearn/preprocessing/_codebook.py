@@ -237,12 +237,9 @@ class Codebook:
                 )
             try:
                 entries.append((name, _column(entry)))
-            except (ValueError, RecursionError) as error:
-                told = "it is nested too deeply."
-                if isinstance(error, ValueError):
-                    told = str(error)
+            except ValueError as error:
                 raise ValueError(
-                    f"the column {_shown(name)} of the code book: {told}"
+                    f"the column {_shown(name)} of the code book: {error}"
                 ) from None
         return cls(tuple(entries))
 
@@ -437,7 +434,7 @@ def _column(entry) -> Column:
 def _from_list(entry: list) -> Column:
     """The short form: two numbers are a range, strings are categories."""
     listed = [value for value in entry if value is not None]
-    if len(listed) == 2 and all(map(_is_number, listed)) and len(entry) == 2:
+    if len(entry) == 2 and all(map(_is_number, entry)):
         return Column("number", range=tuple(entry))
     if len(entry) > 1 and listed and all(isinstance(v, str) for v in listed):
         return Column("category", categories=tuple(entry))
