@@ -12,6 +12,7 @@ import sys
 import textwrap
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
@@ -53,6 +54,10 @@ from fairpriv_sklearn.preprocessing._encoded import CodedTable, NumberColumn
 from fairpriv_sklearn.privacy import BudgetExceededError, PrivacyLedger, warn_leak
 
 GRID = 2.0**20
+
+
+class Death(BaseException):
+    """No error: an interrupt, which would end the tests as well if it got away."""
 
 
 @dataclass(frozen=True)
@@ -850,7 +855,7 @@ class Dies(Descent):
 
     def _step(self, step):
         if step == self.at:
-            raise KeyboardInterrupt
+            raise Death
 
 
 def test_a_fit_goes_on_after_its_death_whatever_batches_are_empty(
@@ -859,7 +864,7 @@ def test_a_fit_goes_on_after_its_death_whatever_batches_are_empty(
     X, y = table(300)
     parts = [(X[:200], y[:200], None), (X[200:], y[200:], None)]
     model = Dies(bounds=(-1, 1), random_state=0)
-    with pytest.raises(KeyboardInterrupt), resume(tmp_path / "journal"):
+    with pytest.raises(Death), resume(tmp_path / "journal"):
         model.fit(Batches(parts))
     monkeypatch.setattr(Dies, "at", None)
     nothing = (X[:0], y[:0], None)
@@ -1243,20 +1248,23 @@ def test_with_a_seed_a_killed_fit_ends_with_the_same_bits(tmp_path):
 
 
 class Fails(Descent):
-    """Raises at its second step, as a driver may."""
+    """Dies at its second step, as a driver may."""
 
     def _step(self, step):
         if step == 1:
-            raise KeyboardInterrupt
+            raise Death
 
 
 def test_a_journal_serves_one_fit(tmp_path):
     X, y = table(300)
     path = tmp_path / "journal"
-    with pytest.raises(KeyboardInterrupt), resume(path):
+    with pytest.raises(Death), resume(path):
         Fails(bounds=(-1, 1)).fit(X, y)
     with pytest.raises(ValueError, match="other parameters"), resume(path):
         Fails(bounds=(-1, 1), n_steps=4).fit(X, y)
+    for bounds in (1, -1, (-1, 2), (-1, True), [-1, 1, None], "(-1, 1)"):
+        with pytest.raises(ValueError, match="other parameters"), resume(path):
+            Fails(bounds=bounds).fit(X, y)
     with pytest.raises(ValueError, match="other parameters"), resume(path):
         descent().fit(X, y)
     with pytest.raises(ValueError, match="one fit"), resume(tmp_path / "two"):
@@ -1281,7 +1289,7 @@ def test_a_resumed_fit_is_paid_from_the_ledger_that_it_has_now(tmp_path):
     X, y = table(300)
     ledgers = [PrivacyLedger(10.0, 1e-4) for _ in range(2)]
     for ledger in (None, ledgers[0], ledgers[0], ledgers[1]):
-        with pytest.raises(KeyboardInterrupt), resume(tmp_path / "journal"):
+        with pytest.raises(Death), resume(tmp_path / "journal"):
             Fails(bounds=(-1, 1), ledger=ledger).fit(X, y)
     assert [len(ledger.spends()) for ledger in ledgers] == [1, 1]
     small = PrivacyLedger(1e-3, 1e-4)
@@ -1298,10 +1306,10 @@ def test_an_interrupt_before_the_fit_leaves_no_journal_open(tmp_path, monkeypatc
         def set(self, journal):
             current_journal.set(journal)
             monkeypatch.undo()
-            raise KeyboardInterrupt
+            raise Death
 
     monkeypatch.setattr(_journal, "current_journal", Interrupted())
-    with pytest.raises(KeyboardInterrupt), resume(tmp_path / "journal"):
+    with pytest.raises(Death), resume(tmp_path / "journal"):
         descent().fit(X, y)
     assert current_journal.get() is None
     with resume(tmp_path / "journal"):
@@ -1324,18 +1332,70 @@ def test_a_restart_knows_its_parameters_in_another_process(make, tmp_path):
     X, y = table(300)
     path, ledger = tmp_path / "journal", PrivacyLedger(10.0, 1e-4)
     first, second = make(), make()
-    with pytest.raises(KeyboardInterrupt), resume(path):
+    with pytest.raises(Death), resume(path):
         Fails(bounds=first, ledger=ledger).fit(X, y)
-    with np.printoptions(precision=2), pytest.raises(KeyboardInterrupt), resume(path):
+    with np.printoptions(precision=2), pytest.raises(Death), resume(path):
         Fails(bounds=second, ledger=ledger).fit(X, y)
     assert len(ledger.spends()) == 1
+
+
+def test_parameters_of_a_model_inside_are_told_apart(tmp_path):
+    X, y = table(300)
+    ledger = PrivacyLedger(10.0, 1e-4)
+    for n_steps, end in ((4, Death), (5, ValueError)):
+        with pytest.raises(end), resume(tmp_path / "journal"):
+            inside = descent(n_steps=n_steps, ledger=ledger)
+            Fails(bounds=inside, ledger=ledger).fit(X, y)
+    assert len(ledger.spends()) == 1
+
+
+@pytest.mark.parametrize("estimator", [Fails, Descent], ids=["dies", "ends"])
+def test_what_is_written_is_on_the_disk_before_it_is_used(
+    tmp_path, monkeypatch, estimator
+):
+    """Flushed, each line before its count and before the next draw; all is closed."""
+    X, y = table(300)
+    done, opened = [], set()
+    here = {"write": os.write, "fsync": os.fsync, "open": os.open, "close": os.close}
+
+    def kept(what):
+        def call(file, *rest):
+            if what == "open":
+                found = here[what](file, *rest)
+                opened.add(found)
+                return found
+            done.append((what, file))
+            if what == "close":
+                opened.remove(file)
+            return here[what](file, *rest)
+
+        return call
+
+    class Watched(estimator):
+        def _step(self, step):
+            done.append("used")
+            super()._step(step)
+
+    calls = {name: kept(name) for name in here}
+    monkeypatch.setattr(_journal, "os", SimpleNamespace(**{**vars(os), **calls}))
+    with suppress(Death), resume(tmp_path / "journal"):
+        Watched(bounds=(-1, 1), n_steps=3).fit(X, y)
+    assert not opened
+    lines = (tmp_path / "journal").read_bytes().count(b"\n")
+    writes = [i for i, one in enumerate(done) if one[0] == "write"]
+    assert len(writes) == 2 * lines + 1  # and the key
+    for i in writes:
+        assert done[i + 1] == ("fsync", done[i][1])
+    assert done.count("used") == (2 if estimator is Fails else 3)
+    for i in np.flatnonzero([one == "used" for one in done]):
+        assert [one[0] for one in done[i - 4 : i]] == ["write", "fsync"] * 2
 
 
 def test_bounds_of_many_columns_are_told_apart(tmp_path):
     X, y = table(300)
     low, other = np.full(2000, -1.0), np.full(2000, -1.0)
     other[1000] = -2.0
-    with pytest.raises(KeyboardInterrupt), resume(tmp_path / "journal"):
+    with pytest.raises(Death), resume(tmp_path / "journal"):
         Fails(bounds=(low, 1.0)).fit(X, y)
     with pytest.raises(ValueError, match="other parameters"):
         with resume(tmp_path / "journal"):
@@ -1348,7 +1408,7 @@ def test_a_restart_on_other_data_stops_the_fit(tmp_path, n_rows):
     X, y = table(300)
     given = (lambda X, y: (X, y)) if n_rows is None else lambda *t: (batches(*t, 100),)
     path, ledger = tmp_path / "journal", PrivacyLedger(10.0, 1e-4)
-    with pytest.raises(KeyboardInterrupt), resume(path):
+    with pytest.raises(Death), resume(path):
         Fails(bounds=(-1, 1), ledger=ledger).fit(*given(X, y))
     written = path.read_bytes()
     assert len(ledger.spends()) == 1
@@ -1359,7 +1419,7 @@ def test_a_restart_on_other_data_stops_the_fit(tmp_path, n_rows):
         with pytest.raises(ChangedDataError, match="changed"), resume(path):
             Fails(bounds=(-1, 1), ledger=ledger).fit(*given(*changed))
     assert path.read_bytes() == written and len(ledger.spends()) == 1
-    with pytest.raises(KeyboardInterrupt), resume(path):
+    with pytest.raises(Death), resume(path):
         Fails(bounds=(-1, 1), ledger=ledger).fit(*given(X.copy(), y))
 
 
@@ -1372,7 +1432,7 @@ def test_the_digest_of_the_rows_tells_nothing_without_a_key_that_ends_with_the_f
     left.write_bytes(b"")
     left.chmod(0o644)
     for name in "ab":  # the same rows under two keys
-        with pytest.raises(KeyboardInterrupt), resume(tmp_path / name):
+        with pytest.raises(Death), resume(tmp_path / name):
             Fails(bounds=(-1, 1)).fit(X, y)
         rows.append(json.loads((tmp_path / name).read_text().splitlines()[0])["rows"])
         key = (tmp_path / f"{name}.key").read_bytes()[:32]
@@ -1393,14 +1453,23 @@ def test_the_digest_of_the_rows_tells_nothing_without_a_key_that_ends_with_the_f
 def test_a_line_cut_off_by_death_is_forgotten_and_damage_is_not(tmp_path):
     X, y = table(300)
     path = tmp_path / "journal"
-    with pytest.raises(KeyboardInterrupt), resume(path):
+    with pytest.raises(Death), resume(path):
         Fails(bounds=(-1, 1)).fit(X, y)
     whole = path.read_bytes()
     path.write_bytes(whole + b'{"entry": "rel')
-    with pytest.raises(KeyboardInterrupt), resume(path):
+    with pytest.raises(Death), resume(path):
         Fails(bounds=(-1, 1)).fit(X, y)
     assert path.read_bytes() == whole
-    for damaged in (b"some file\n", b"no journal", b"{}\n", b"xx\n" + whole):
+    later = whole[whole.index(b"\n") + 1 :]
+    for damaged in (
+        b"some file\n",
+        b"no journal",
+        b"{}\n",
+        b"xx\n" + whole,
+        later,
+        b'{"entry": "end"}\n',
+        b'{"entry": "end"}\n' + whole,
+    ):
         path.write_bytes(damaged)
         with pytest.raises(ValueError, match="not a journal"), resume(path):
             pass
@@ -1415,11 +1484,14 @@ def test_a_journal_that_was_cut_off_draws_nothing_anew(tmp_path):
         with resume(path):
             estimator(bounds=(-1, 1)).fit(X, y)
 
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(Death):
         fit()
     whole, counted = path.read_bytes(), key.read_bytes()
     lines = whole.splitlines(keepends=True)
     assert len(counted) == 32 + len(lines) and len(lines) > 2
+    path.write_bytes(whole[:-1])
+    with pytest.raises(ValueError, match="cut off"):
+        fit()
     for left in range(1, len(lines)):
         path.write_bytes(b"".join(lines[:left]))
         with pytest.raises(ValueError, match="cut off"):
@@ -1427,9 +1499,42 @@ def test_a_journal_that_was_cut_off_draws_nothing_anew(tmp_path):
         assert path.read_bytes() == b"".join(lines[:left])
     path.write_bytes(whole)
     key.write_bytes(counted[:-1])  # death came between the entry and its count
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(Death):
         fit()
     assert path.read_bytes() == whole and key.read_bytes() == counted
+    path.write_bytes(whole[:-1])  # before it ended its last line, which nobody used
+    key.write_bytes(counted[:-1])
+    with pytest.raises(Death):
+        fit()
+    again = path.read_bytes().splitlines(keepends=True)
+    assert again[:-1] == lines[:-1] and again[-1] != lines[-1]
+    assert [json.loads(line)["entry"] for line in again] == [
+        "start", "paid", "public", "released",
+    ]  # fmt: skip
+
+
+def test_a_journal_of_another_version_is_refused(tmp_path):
+    """One without a number is of the first."""
+    X, y = table(300)
+    path, ledger = tmp_path / "journal", PrivacyLedger(10.0, 1e-4)
+    with pytest.raises(Death), resume(path):
+        Fails(bounds=(-1, 1), ledger=ledger).fit(X, y)
+    start, *rest = path.read_bytes().splitlines(keepends=True)
+    start = json.loads(start)
+    assert start.pop("version") == 1
+    for version, end, match in (
+        (0, ValueError, "another version of the library"),
+        (2, ValueError, "another version of the library"),
+        ("1", ValueError, "another version of the library"),
+        (None, Death, None),
+    ):
+        numbered = start if version is None else {**start, "version": version}
+        written = json.dumps(numbered).encode() + b"\n" + b"".join(rest)
+        path.write_bytes(written)
+        with pytest.raises(end, match=match), resume(path):
+            Fails(bounds=(-1, 1), ledger=ledger).fit(X, y)
+        assert path.read_bytes() == written
+    assert len(ledger.spends()) == 1
 
 
 @pytest.mark.parametrize(
@@ -1449,7 +1554,7 @@ def test_a_journal_that_was_cut_off_draws_nothing_anew(tmp_path):
 def test_a_damaged_journal_says_so(tmp_path, damage):
     X, y = table(300)
     path = tmp_path / "journal"
-    with pytest.raises(KeyboardInterrupt), resume(path):
+    with pytest.raises(Death), resume(path):
         Fails(bounds=(-1, 1)).fit(X, y)
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     damage(lines)
@@ -1621,11 +1726,11 @@ def test_public_directions_are_the_same_after_a_restart(tmp_path):
         def step(progress, alive=alive, steps=steps):
             steps.append(None)
             if len(steps) > alive - 1:
-                raise KeyboardInterrupt
+                raise Death
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("fairpriv_sklearn._training._progress.Progress.step", step)
-            with pytest.raises(KeyboardInterrupt), resume(tmp_path / "journal"):
+            with pytest.raises(Death), resume(tmp_path / "journal"):
                 model.fit(X, y, sensitive_features=groups)
         lines = (tmp_path / "journal").read_text().splitlines()
         entries.append([json.loads(line) for line in lines])
@@ -1676,7 +1781,7 @@ def test_a_generator_goes_on_after_its_death(tmp_path, name):
 
         def mortal(wall, *args, **kwargs):
             if len(releases) == dies_at:
-                raise KeyboardInterrupt
+                raise Death
             releases.append(None)
             return release(wall, *args, **kwargs)
 
@@ -1688,7 +1793,7 @@ def test_a_generator_goes_on_after_its_death(tmp_path, name):
         return model, len(releases)
 
     def dies(path, *args):
-        with pytest.raises(KeyboardInterrupt), resume(path):
+        with pytest.raises(Death), resume(path):
             fit(*args)
 
     whole, n_releases = fit(0)
@@ -1714,4 +1819,4 @@ def test_a_generator_goes_on_after_its_death(tmp_path, name):
 
 
 def raises_interrupt(*args):
-    raise KeyboardInterrupt
+    raise Death

@@ -412,6 +412,21 @@ def test_deltas_that_add_up_to_more_than_the_ledgers_are_told(delta, is_told):
     with pytest.raises(BudgetExceededError) as said:
         ledger.spend(fit)
     assert ("a part of the ledger's delta" in str(said.value)) == is_told
+    alone = PrivacyGuarantee.from_events([DeclaredEvent(0.1, 3e-6)], delta=3e-6, **told)
+    for spent in (PrivacyLedger(1.5, 2e-6), ledger):  # no part of it is enough
+        with pytest.raises(BudgetExceededError) as said:
+            spent.spend(alone)
+        assert "a part of" not in str(said.value)
+
+
+def test_a_spend_is_listed_at_what_its_guarantee_states(new_ledger):
+    """What is stated may be more than the events cost, and a mirror is told so."""
+    mirror = Accountant()
+    ledger = new_ledger(3.0, mirror=mirror)
+    ledger.spend(PrivacyGuarantee(2.0, 0.0, "replace_one", "", PURE.events))
+    (spend,) = ledger.spends()
+    assert spend["epsilon"] == 2.0 and mirror.spent == [(2.0, 0.0)]
+    assert ledger.total() == (1.0, 0.0)
 
 
 def test_a_mirror_that_refuses_stops_the_spend(new_ledger):

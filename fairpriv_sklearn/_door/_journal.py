@@ -13,6 +13,7 @@ from .._wall import current_journal
 from ._stream import ChangedDataError, fingerprint
 
 _DAMAGED = "This file is not a journal, or is damaged."
+VERSION = 1  # of the form; the first journals have no number
 _KEY_BYTES, _BINARY = 32, getattr(os, "O_BINARY", 0)
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # of a function, another in each process
 # Entries, and which of their fields are text.
@@ -95,10 +96,15 @@ class Journal:
             )
         start = self._next("start")
         if start is None:
-            start = {"entry": "start", "name": os.urandom(16).hex()}
+            start = {"entry": "start", "version": VERSION, "name": os.urandom(16).hex()}
             start["digest"] = _digest(wall, start["name"])
             start["rows"] = self._keyed(self._new_key())
             self._write(start)
+        elif start.get("version", 1) != VERSION:
+            raise ValueError(
+                "This journal was written by another version of the library: go on "
+                "with the one that wrote it, or take another path."
+            )
         elif start["digest"] != _digest(wall, start["name"]):
             raise ValueError(
                 "This journal belongs to a fit of another estimator, other parameters "
@@ -191,6 +197,9 @@ class Journal:
     def _read(self) -> list[dict]:
         with os.fdopen(os.dup(self._file), "rb") as file:
             content = file.read()
+        first = b'{"entry": "start"'  # or as much of it as death left
+        if not content.startswith(first[: len(content)]):
+            raise ValueError("This file is not a journal.")
         lines, end = [], 0
         for line in content.splitlines(keepends=True):
             try:
@@ -205,11 +214,6 @@ class Journal:
                 break
             lines.append(entry)
             end += len(line)
-        if lines and lines[0].get("entry") != "start":
-            raise ValueError("This file is not a journal.")
-        first = b'{"entry": "start"'  # or as much of it as death left
-        if not lines and not content.startswith(first[: len(content)]):
-            raise ValueError("This file is not a journal.")
         os.ftruncate(self._file, end)
         os.lseek(self._file, end, os.SEEK_SET)
         return lines
@@ -217,8 +221,6 @@ class Journal:
     def _write(self, entry: dict) -> None:
         _append(self._file, json.dumps(entry).encode() + b"\n")
         _append(self._tally, b".")
-        self._lines.append(entry)
-        self._position += 1
 
     def _lock(self) -> None:
         try:
@@ -299,13 +301,11 @@ def resume(path):
 
 def _digest(wall, salt: str) -> str:
     estimator = wall.estimator
-    params = {}
-    if hasattr(estimator, "get_params"):
-        params = {
-            name: _plain(value)
-            for name, value in estimator.get_params(deep=True).items()
-            if name.split("__")[-1] not in ("ledger", "verbose")
-        }
+    params = {
+        name: _plain(value)
+        for name, value in estimator.get_params(deep=True).items()
+        if name.split("__")[-1] not in ("ledger", "verbose")
+    }
     described = repr(
         (type(estimator).__qualname__, sorted(params.items()), wall.plan, wall.delta)
     )
