@@ -5610,6 +5610,27 @@ MUTANTS = [
         "a range that noise puts beyond the bounds has no width",
     ),
     (
+        "h1940",
+        "postprocessing/_decisions.py",
+        'self.repair_ == "none" and plain.sure > confidence',
+        "False",
+        "groups that clearly differ and are not repaired are said not to",
+    ),
+    (
+        "h1941",
+        "postprocessing/_decisions.py",
+        'self.repair_ == "none" and plain.sure > confidence',
+        "plain.sure > confidence",
+        "a constant for everybody is said to treat groups differently",
+    ),
+    (
+        "h1942",
+        "postprocessing/_decisions.py",
+        "why.format(plain.interval[1])",
+        "why.format(plain.interval[0])",
+        "groups are said to differ by less than they may",
+    ),
+    (
         "h1690",
         "linear_model/_told_target.py",
         "square=max(counts.variance(*known), LEAST_SQUARE)",

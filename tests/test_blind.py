@@ -778,7 +778,7 @@ def test_a_bad_group_model_does_no_harm(kind):
 
 def test_standing_back_is_announced():
     X, y, group = population(2000)
-    with pytest.warns(RepairWarning, match="stood back"):
+    with pytest.warns(RepairWarning, match=r"stood back.*they clearly differ"):
         fitted = model(BAD["constant"]).fit(X, y, sensitive_features=group)
     assert fitted.repair_ == "none" and not fitted.offsets_.any()
 
@@ -1217,6 +1217,26 @@ def test_a_constant_decision_is_the_most_frequent_class(positives, used):
     assert one.repair_ == used
     assert one._constant == (positives > 0.5)
     assert one.parity_interval_ == ((0.0, 0.1) if used == "repaired" else (0.0, 0.0))
+    said = ["a constant decision errs less" in note for note in one.repair_notes_]
+    assert said == [True] * (used == "constant")
+
+
+@pytest.mark.parametrize("strength", [0.0, 0.5])
+@pytest.mark.parametrize(
+    ("sure", "said"), [(0.98, "They may by up to 0.46;"), (1.0, "differently: by its")]
+)
+def test_groups_that_clearly_differ_and_are_left_so_are_told(sure, said, strength):
+    """Whether features tell nothing of the groups, or the repair does not help."""
+    one = model()
+    one.repair_notes_, one.group_strength_ = [], strength
+    plain = blind.Measured(0.4, (0.3, 0.456), 0.1, (0.0, 0.2), True, sure=sure)
+    repaired = blind.Measured(0.41, (0.3, 0.5), 0.2, (0.1, 0.3), True)
+    tables = np.broadcast_to(100.0 * np.eye(2), (2, 2, 2, 2))
+    with pytest.warns(RepairWarning) as heard:
+        one._stand_back(tables, lambda table: plain, repaired)
+    (note,) = one.repair_notes_
+    assert [str(warning.message) for warning in heard] == [note]
+    assert one.repair_ == "none" and said in note and "up to 0.46" in note
 
 
 @pytest.mark.parametrize(("low", "said"), [(0.059, False), (0.061, True)])

@@ -26,8 +26,14 @@ TOGETHER = "as all people together"
 STOOD_BACK = {
     "none": (
         "The blind repair stood back: by its noisy certificate the groups do not "
-        "clearly differ, or not less with it than without. A stronger "
-        "model of the groups, more rows or a larger epsilon may help."
+        "clearly differ. They may by up to {:.2f}; more rows or a larger epsilon may "
+        "tell."
+    ),
+    "apart": (
+        "The blind repair stood back, and the groups are treated differently: by its "
+        "noisy certificate they clearly differ, by up to {:.2f}, and not surely less "
+        "with it. A stronger model of the groups, more rows or a larger epsilon may "
+        "help."
     ),
     "constant": (
         "The blind repair stood back: by its noisy certificate a constant decision "
@@ -435,7 +441,9 @@ class DecisionRepair(MetaRepair):
             "constant": (0.0, 0.0),
         }[self.repair_]
         if self.repair_ != "repaired":
-            self._note(STOOD_BACK[self.repair_])
+            is_apart = self.repair_ == "none" and plain.sure > confidence
+            why = STOOD_BACK["apart" if is_apart else self.repair_]
+            self._note(why.format(plain.interval[1]))
         elif repaired.interval[0] > self.fairness_tolerance + certificate.HARMLESS:
             self._note(STILL_DIFFER)
 
