@@ -157,6 +157,8 @@ def test_columns_of_hashed_words_are_as_full_as_they_have_words(hashes, behind):
     assert [is_sparse for is_sparse, _ in reports] == [True, False]
     for _, report in reports:
         assert report.guarantee.uncovered == ("ColumnTransformer",)
+        own = [step for step in report.steps if step.estimator == "ColumnTransformer"]
+        assert [step.status for step in own] == ["uncovered"]
 
 
 def test_a_sparse_table_decides_by_its_cells_whether_its_columns_stay_sparse():

@@ -12,7 +12,7 @@ from sklearn.preprocessing import FunctionTransformer
 from .._shared.sklearn import has_weights
 from ._plain_step import inverse_refusal, is_scikit_learns, works_by_row
 
-_SPARSE_FIX = (
+SPARSE_FIX = (
     "Pass `sparse_threshold=0`: whether its output is sparse depends on the rows."
 )
 _FOLDS = "the models of its folds are not accounted for"
@@ -148,7 +148,7 @@ def column_problems(columns: ColumnTransformer, fitted: bool) -> Iterator[str]:
         yield _COLUMNS_FIX
     steps = parts_of(columns, fitted)
     if columns.sparse_threshold > 0 and any(_density_varies(step) for _, step in steps):
-        yield _SPARSE_FIX
+        yield SPARSE_FIX
 
 
 def _density_varies(step) -> bool:

@@ -17,7 +17,14 @@ from ._budget._costs import reads_all_rows, step_events
 from ._budget._pipeline import BudgetPipeline
 from ._composed import composed, roomier
 from ._guarantee import PrivacyGuarantee
-from ._metas import FEED_THE_LAST, READ_CLASSES, column_problems, meta_of, parts_of
+from ._metas import (
+    FEED_THE_LAST,
+    READ_CLASSES,
+    SPARSE_FIX,
+    column_problems,
+    meta_of,
+    parts_of,
+)
 from ._plain_step import ANY_FIX, is_scikit_learns, plain_step
 from ._step import Found, StepPrivacy
 
@@ -100,9 +107,10 @@ def walk(
         yield found(plain if is_plain else replace(uncovered, fix=fix or ANY_FIX))
         return
     if isinstance(estimator, ColumnTransformer):
-        for fix in column_problems(estimator, fitted):
-            yield found(replace(uncovered, fix=fix))
-        if estimator.sparse_threshold > 0:
+        problems = list(column_problems(estimator, fitted))
+        yield from (found(replace(uncovered, fix=fix)) for fix in problems)
+        # Who follows that way out needs no such assumption.
+        if estimator.sparse_threshold > 0 and SPARSE_FIX not in problems:
             yield found(StepPrivacy(name, kind, "public", assumption=_DENSE))
     if getattr(estimator, "memory", None) is not None:
         yield found(replace(uncovered, fix=_MEMORY_FIX))
