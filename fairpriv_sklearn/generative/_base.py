@@ -302,7 +302,8 @@ class BaseGenerator(DPEstimator):
             class frequencies.
         given : dict, default=None
             Categories that records must have, by column: one value, or one for each.
-            The rest is drawn given these. Only for ``method="pairs"``.
+            The rest is drawn given these. Only for
+            :class:`DPSinkhornGenerator` with ``method="pairs"``.
 
         Returns
         -------

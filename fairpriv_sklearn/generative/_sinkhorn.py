@@ -113,9 +113,9 @@ class DPSinkhornGenerator(BaseGenerator):
         columns. "auto": "pairs" if there is a `codebook` or `categories`, or X
         is a data frame and `bounds` no tuple; else "semidual". "network" is the
         published algorithm [1]_: a network trained step by step on noisy gradients.
-        It is kept for comparison: on MNIST at epsilon 10 it took four minutes instead
-        of three seconds, and classifiers trained on its samples were 0.15 to 0.2 less
-        accurate.
+        It is kept for comparison: on MNIST at epsilon 10 a fit took more than a
+        hundred times as long, and classifiers trained on its samples were 0.11 to 0.15
+        less accurate.
     bounds : tuple (low, high), or dict, default=None
         Public range of the columns: two numbers, or two arrays with an entry per
         column; values outside are clipped. Narrower ranges are learnt inside, but for
@@ -227,14 +227,11 @@ class DPSinkhornGenerator(BaseGenerator):
     In raw tables text that says a number is a number, and text that says a day as ISO
     8601 does, as in 2021-12-31, is a date. "31.12.2021" and "$1,234" are categories, of
     which next to nothing is learnt, and missing where a codebook declares dates and
-    numbers: turn such columns into dates and numbers first.
+    numbers: :func:`~fairpriv_sklearn.preprocessing.parse_cells` reads them first.
 
-    Most of the quality on images comes from one noisy covariance per class; the
-    points add one point of accuracy to a linear classifier and three to five to a
-    network at epsilon 3 or more, and nothing certain at 1. The balancing potentials
-    change nothing measurable on MNIST: they keep the masses of the points even. The
-    default constants were chosen by looking at MNIST, which is not a private
-    selection for MNIST.
+    Most of the quality on images comes from one noisy covariance per class. The
+    default constants were chosen by looking at MNIST and Adult, which is not a private
+    selection for these two.
 
     References
     ----------

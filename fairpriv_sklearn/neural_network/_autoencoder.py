@@ -49,10 +49,10 @@ class DPWassersteinAutoencoder(
     smaller than their minimum size are filled up with public dummy records; the minimum
     sizes come from noisy counts that 1 % of the squared Gaussian-DP parameter pays for,
     or are given. Where there are records enough, and `bounds` alone scale the features,
-    counts of every column, with 5 %, tell a narrower range inside `bounds`. Where the
-    network starts from, a constant with the mean of the targets, is released before
-    the gradients, with at least 1 % of the squared parameter and more where the noise
-    is large. The rounding errors of the sums over records are bounded
+    counts of every column, with 5 %, tell a narrower range inside `bounds`. The
+    mean of the features, from which the network starts, is released before the
+    gradients, with at least 1 % of the squared parameter and more where the noise is
+    large. The rounding errors of the sums over records are bounded
     and added to :math:`\Delta`. The decoder never sees the penalty, and gets less
     noise. Public: `groups`, `bounds`, `data_norm`, all parameters, and n under
     "replace_one". Under "add_remove" n is replaced by a noisy count. There is no early

@@ -51,15 +51,15 @@ class DPWassersteinMLPRegressor(FairNetworkMixin, RegressorMixin, DPEstimator):
     parameter, where the number of records tells it; [-1, 1] is twice that range then.
     Where public numbers say that so many bins tell nothing, counts in 16 or 8, if these
     tell it, and the mean have all of the budget, and predictions are
-    constant. Where the network starts from, a constant with the mean of the targets, is
-    released next, with at least 1 % of the squared parameter and more where the
-    noise is large. At the end a line search, two numbers of each output for 3 to 10 %,
-    tells how much of what the gradients taught the outputs keep, and two more of each,
-    4.5 %, by how much they are off on average. The rounding errors of the sums over
-    records are bounded and added to :math:`\Delta`. Public: `groups`, `bounds`,
-    `data_norm`, `target_bounds`, all parameters, and n under "replace_one". Under
-    "add_remove" n is replaced by a noisy count. There is no early stopping: a
-    validation score is a function of the data that would have to be paid for.
+    constant. The mean of the targets, from which the network starts, is released next,
+    with at least 1 % of the squared parameter and more where the noise is large. At the
+    end a line search, two numbers of each output for 3 to 10 %, tells how much of what
+    the gradients taught the outputs keep, and two more of each, 4.5 %, by how much they
+    are off on average. The rounding errors of the sums over records are bounded and
+    added to :math:`\Delta`. Public: `groups`, `bounds`, `data_norm`, `target_bounds`,
+    all parameters, and n under "replace_one". Under "add_remove" n is replaced by a
+    noisy count. There is no early stopping: a validation score is a function of the
+    data that would have to be paid for.
 
     Parameters
     ----------
@@ -346,8 +346,8 @@ class DPWassersteinMLPClassifier(FairNetworkMixin, ClassifierMixin, DPEstimator)
     sizes come from noisy counts that 1 % of the squared Gaussian-DP parameter pays for,
     or are given. Where there are records enough, and `bounds` alone scale the features,
     two counts of every column, 5 % of the squared parameter together, tell narrower
-    ranges inside `bounds`, to which features are clipped and scaled instead. Where the
-    network starts from, a constant with the mean of the targets, is released before the
+    ranges inside `bounds`, to which features are clipped and scaled instead. The
+    shares of the classes, from which the network starts, are released before the
     gradients, with at least 1 % of the squared parameter and more where the noise is
     large. At the end a line search, two numbers for 3 to 10 %, tells how much of what
     the gradients taught the logits keep. The rounding errors of the sums over records
@@ -386,7 +386,7 @@ class DPWassersteinMLPClassifier(FairNetworkMixin, ClassifierMixin, DPEstimator)
     {data_norm}
     {classes}
     min_group_size : int, default=None
-        Public floor of the group sizes (with equalized odds: of every group and
+        Public minimum of the group sizes (with equalized odds: of every group and
         class), in place of noisy counts. Range: [1, 4194304].
     {min_records}
     {neighboring}
