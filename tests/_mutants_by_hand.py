@@ -6009,6 +6009,27 @@ MUTANTS = [
         "who asks for more delta than there is is told to take a part of it",
     ),
     (
+        "h1993",
+        "postprocessing/_parity.py",
+        "totals[y] = max(of_class.sum(), 1.0) * within",
+        "totals[y] = within",
+        "of two classes both count as many people as the other",
+    ),
+    (
+        "h1994",
+        "postprocessing/_parity.py",
+        "if n_classes == 2 and n_rules > 1:",
+        "if n_classes == 2:",
+        "a rule that all groups share is held to rise with the score",
+    ),
+    (
+        "h1995",
+        "postprocessing/_histogram.py",
+        "np.maximum(shares.max(axis=1, keepdims=True), S",
+        "np.maximum(shares.min(axis=1, keepdims=True), S",
+        "bins of a group are as good as empty where noise is below nothing",
+    ),
+    (
         "h2000",
         "__main__.py",
         '        action="extend",\n        default=[],\n        help="which column',

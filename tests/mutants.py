@@ -164,6 +164,8 @@ OTHERS = {
     "postprocessing/_blind_numbers.py": "blind",
     "postprocessing/_certificate.py": "certificate",
     "postprocessing/_dp2dp.py": "dp2dp",
+    "postprocessing/_histogram.py": "histogram",
+    "postprocessing/_parity.py": "parity",
     "postprocessing/_repair.py": "blind",
     "postprocessing/_scale.py": "scale",
     "postprocessing/_score_bins.py": "histogram",

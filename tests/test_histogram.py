@@ -444,6 +444,49 @@ def test_exact_counts_give_the_histogram_within_its_sampling_error(seed):
     np.testing.assert_allclose(weights, sizes[:, 0] / counts.sum(), atol=2e-3)
 
 
+def test_without_noise_a_bin_without_anybody_stays_empty():
+    """Of all together, not of one group; and where nobody is, all bins are alike."""
+    counts, _, _ = beta_counts(0, n_bins=8)
+    counts[:, 5] = counts[1, 2] = 0
+    pmfs, _ = smooth_estimate(counts, n=None, noise_variance=0.0)
+    assert ((pmfs == 0) == (np.arange(8) == 5)).all()
+    pmfs, weights = smooth_estimate(np.zeros((3, 4)), n=None, noise_variance=0.0)
+    np.testing.assert_allclose(pmfs, 1 / 4, rtol=1e-12)
+    np.testing.assert_allclose(weights, 1 / 3, rtol=1e-12)
+    pmfs, weights = histogram.exact_estimate(np.array([[0, 0], [0, 0], [0, 0]]))
+    assert (pmfs == 1 / 2).all() and (weights == 1 / 3).all()
+
+
+def test_groups_that_are_not_told_get_the_distribution_of_all():
+    counts, _, _ = beta_counts(0)
+    estimate = partial(smooth_estimate, counts, n=None, noise_variance=8.0)
+    pmfs, weights = estimate()
+    some, same = estimate(pooled=np.array([False, True, False]))
+    assert (same == weights).all() and (some[[0, 2]] == pmfs[[0, 2]]).all()
+    mixture = sum(w * pmf for w, pmf in zip(weights, pmfs, strict=True))
+    np.testing.assert_allclose(some[1], mixture, rtol=1e-12)
+    assert np.abs(pmfs[1] - mixture).sum() > 0.05
+
+
+def test_a_group_has_a_thousandth_of_its_largest_share_everywhere():
+    counts = np.full((2, 10), 1e4)
+    counts[1, :5] = -1e4  # as noise may have it
+    profile = np.full(10, 1e4)
+    shares = histogram._group_shares(counts, profile, 1.0)
+    assert shares[1].min() == pytest.approx(1e-3 * shares[1].max(), rel=1e-9)
+    assert shares[0].min() > 0.5 * shares[0].max()
+
+
+def test_steps_to_a_profile_are_short_where_long_ones_overflow():
+    """Somebody else's table, with a public number of records of this one."""
+    pooled = np.zeros(11)
+    pooled[0] = 3.5e7
+    with np.errstate(all="ignore"):
+        profile = histogram._pooled_profile(pooled[None], 2800.0, 2.3)
+    assert profile.sum() == pytest.approx(2800.0)
+    assert (profile > 0).all() and profile.argmax() == 0
+
+
 def test_smoothing_beats_the_isotonic_estimate_in_noise():
     """Mean largest error of the distribution functions, epsilon = 0.1."""
     errors = []

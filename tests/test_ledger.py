@@ -319,6 +319,18 @@ def test_frame_and_markdown(new_ledger):
     assert "| 2 | second | 0.5 | 0 | replace_one | noise | base | 20" in text
 
 
+def test_prices_are_shown_no_lower_than_they_are(new_ledger):
+    ledger = new_ledger(2.0, 1e-5)
+    fit = PrivacyGuarantee(1.0001, 1.00001e-6, "replace_one", "")
+    ledger.spend(fit)
+    assert "| 1.001 | 1.001e-06 |" in ledger.to_markdown()
+    with pytest.raises(BudgetExceededError) as said:
+        ledger.spend(fit)
+    assert "asks for epsilon = 1.001 at delta" in str(said.value)
+    assert "With epsilon = 1.001 already spent" in str(said.value)
+    assert "would be epsilon = 2.001, above the cap of epsilon = 2." in str(said.value)
+
+
 def test_remaining_is_accepted_and_more_is_not(new_ledger):
     ledger = new_ledger(3.0)
     assert ledger.total() == (0.0, 0.0) and ledger.remaining() == (3.0, 0.0)

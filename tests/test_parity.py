@@ -957,6 +957,26 @@ def test_cells_are_estimated_and_small_ones_pooled(ordered):
         assert np.abs(masses[1, y] - pmf[y]).sum() < 0.1
 
 
+@pytest.mark.parametrize("ordered", [True, False])
+@pytest.mark.parametrize("noise_variance", [0.0, 4.0])
+def test_cells_weigh_as_many_people_as_they_have(ordered, noise_variance):
+    sizes = np.array([[5000.0, 3000.0], [400.0, 1600.0]])  # by class and group
+    counts = sizes[:, :, None] * np.array([0.2, 0.3, 0.3, 0.2])
+    _, weights = parity.estimate_cells(
+        counts, noise_variance=noise_variance, ordered=ordered
+    )
+    assert_allclose(weights, sizes.T / 10_000, atol=2e-3)
+
+
+def test_one_rule_for_all_groups_need_not_rise_with_the_score():
+    """Only the first region gains by the second class; rates may differ by half."""
+    masses = np.array([[[0.5, 0.0, 0.5]], [[0.0, 1.0, 0.0]]])
+    gain = np.zeros((1, 3, 2))
+    gain[0, :, 1] = 1.0, -1.0, -0.1
+    (rule,) = parity.most_gain(masses, gain, [(0, 1)], 0.5)
+    assert_allclose(rule[:, 1], [1, 0, 0], atol=1e-9)
+
+
 def test_nothing_but_noise_gives_finite_cells():
     noisy = np.random.default_rng(15).normal(scale=50, size=(3, 2, 12))
     masses, weights = parity.estimate_cells(
