@@ -6004,8 +6004,8 @@ MUTANTS = [
     (
         "h1992",
         "privacy/_ledger.py",
-        "is_delta = alone < total.epsilon_at(self.delta) == math.inf",
-        "is_delta = total.epsilon_at(self.delta) == math.inf",
+        "is_delta = alone < together == math.inf",
+        "is_delta = together == math.inf",
         "who asks for more delta than there is is told to take a part of it",
     ),
     (
@@ -6028,6 +6028,34 @@ MUTANTS = [
         "np.maximum(shares.max(axis=1, keepdims=True), S",
         "np.maximum(shares.min(axis=1, keepdims=True), S",
         "bins of a group are as good as empty where noise is below nothing",
+    ),
+    (
+        "h1996",
+        "audit/_claim.py",
+        'not {"epsilon", "mu"} & set(claim)',
+        "not claim",
+        "a claim of a delta alone ends in a KeyError",
+    ),
+    (
+        "h1997",
+        "audit/_bounds.py",
+        "spread = math.sqrt((first.var(ddof=1) + second.var(ddof=1)) / 2)",
+        "spread = math.sqrt((first.var(ddof=1) + second.var(ddof=1)) * 2)",
+        "a bound of Gaussian outputs sees half of what there is",
+    ),
+    (
+        "h1998",
+        "preprocessing/_reader.py",
+        "if mark != separator and all(",
+        "if mark != separator or all(",
+        "no separator that is named is taken",
+    ),
+    (
+        "h1999",
+        "preprocessing/_reader.py",
+        "or not all(map(str.strip, header[1:]))",
+        "or not any(map(str.strip, header[1:]))",
+        "a first person with a missing cell becomes the header, below one with a number",
     ),
     (
         "h2000",

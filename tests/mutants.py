@@ -146,6 +146,7 @@ OTHERS = {
     "_training/_target.py": "linear_values linear_queries linear_ranges bounds",
     "audit/__main__.py": "audit",
     "audit/_bounds.py": "audit",
+    "audit/_claim.py": "audit",
     "generative/_base.py": "generative generative_pairs generative_privacy "
     "plan_numbers",
     "generative/_exact.py": "generative_privacy",
@@ -176,7 +177,7 @@ OTHERS = {
     "preprocessing/_encoded.py": "table_encoder",
     "preprocessing/_places.py": "generative_levels generative_pairs table_encoder",
     "preprocessing/_ranks.py": "ranks table_encoder",
-    "preprocessing/_reader.py": "cli",
+    "preprocessing/_reader.py": "reader cli",
     "preprocessing/_text_cells.py": "cli_files",
     "privacy/_attacker.py": "card",
     "privacy/_budget/_costs.py": "with_budget",

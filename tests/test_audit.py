@@ -104,6 +104,23 @@ def test_bound_of_gaussian_outputs_holds_of_few_runs(m):
     assert wrong <= stats.binom.isf(1e-4, n, 0.05)
 
 
+@pytest.mark.parametrize("m", [2, 7, 600])
+def test_bound_of_gaussian_outputs_is_that_of_a_t_test(m):
+    rng = np.random.default_rng(m)
+    a, b = 30 + 5 * rng.normal(size=m), 5 * rng.normal(size=m)
+    shift = stats.ttest_ind(a, b).statistic * math.sqrt(2 / m)
+    for confidence in (0.6, 0.95):
+        _, upper = stats.t.interval(confidence, 2 * m - 2)
+        expected = shift - upper * math.sqrt(2 / m + shift**2 / (4 * m))
+        for pair in ((a, b), (b, a)):
+            found = gaussian_mu_lower_bound(*pair, confidence=confidence)
+            assert found == pytest.approx(max(expected, 0.0), rel=1e-9)
+    assert m < 7 or found > 0
+    assert gaussian_mu_lower_bound(a[:1], b[:1]) == 0.0
+    with pytest.raises(ValueError, match="do not vary"):
+        gaussian_mu_lower_bound([1.0, 1.0], [2.0, 2.0])
+
+
 @pytest.mark.parametrize("kind", [EpsilonBound, MuBound])
 def test_a_claim_between_refuted_ones_ends_the_bound(kind):
     # Wealth need not fall with the parameter, as the stakes of each claim are its own.
@@ -648,7 +665,21 @@ def test_claims_by_hand(claim, violated):
     assert report.violated == violated
 
 
-@pytest.mark.parametrize("claim", ["1", (1, 2, 3), {"eps": 1}, -1.0, (1.0, 2.0), {}])
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "1",
+        (1, 2, 3),
+        {"eps": 1},
+        -1.0,
+        (1.0, 2.0),
+        {},
+        {"delta": 1e-5},
+        {"epsilon": 1.0, "eps": 1.0},
+        {"mu": -0.5},
+        {"mu": 0.5, "delta": 2.0},
+    ],
+)
 def test_a_wrong_claim_is_named(claim):
     with pytest.raises(ValueError, match="claim"):
         audit_estimator(HonestSum(), *table(), claim=claim)

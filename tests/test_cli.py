@@ -1355,6 +1355,7 @@ def test_decimal_commas_between_spaces(header, row, separator, n):
         ("X1,sex\n1,3,\n", "2,4,f\n", ["X1", "sex"], ["3", None]),
         ("2019,2020\n1,3,4\n", "2,4,f\n", ["2019", "2020"], ["3", "4"]),
         ("2019,s\nann,no,f\n", "bob,no,m\n", ["2019", "s"], ["no", "f"]),
+        ("2019,s\nann,,f\nbob,3,m\n", "cyd,4,m\n", ["2019", "s"], None),
         # a title holds what parts lines elsewhere, or a line of blanks stands below it
         ("Staff\x0cpage 1\njob,sex\nit,f\n", "hr,m\n", ["job", "sex"], ["it", "f"]),
         ("Staff\u2028all\njob,sex\nit,f\n", "hr,m\n", ["job", "sex"], ["it", "f"]),

@@ -67,8 +67,10 @@ def claim_of(claim, fitted, neighboring) -> Claim:
         return _of_guarantee(claim, neighboring or claim.neighboring, own)
     if isinstance(claim, Mapping):
         unknown = set(claim) - {"epsilon", "delta", "mu"}
-        if unknown or not claim:
-            raise ValueError('claim must have the keys "epsilon", "delta" or "mu".')
+        if unknown or not {"epsilon", "mu"} & set(claim):
+            raise ValueError(
+                'claim must have the key "epsilon" or "mu", and may have "delta".'
+            )
         if "mu" in claim:
             mu = _number("mu", claim["mu"])
             delta = _number("delta", claim.get("delta", 1e-5), 1.0)

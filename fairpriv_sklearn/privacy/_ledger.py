@@ -352,9 +352,9 @@ class PrivacyLedger:
         def at_cap(composition):
             return round_up(composition.epsilon_at(self.delta))
 
-        # Either has an epsilon at this delta, and the two have none: deltas add up.
-        alone = max(one.epsilon_at(self.delta) for one in (asked, spent or asked))
-        is_delta = alone < total.epsilon_at(self.delta) == math.inf
+        # Alone it has an epsilon at this delta, with the others none: deltas add up.
+        alone, together = (one.epsilon_at(self.delta) for one in (asked, total))
+        is_delta = alone < together == math.inf
         advice = " Give each fit a part of the ledger's delta." if is_delta else ""
         return (
             f"This fit asks for epsilon = {at_cap(asked)} at delta = "
