@@ -1,7 +1,8 @@
 """Private MNIST: classifiers trained on synthetic digits, scored on real ones.
 
     OMP_NUM_THREADS=1 python examples/benchmarks/mnist_generators.py --data DIR \
-        [--methods semidual sliced gradient network] [--epsilons 10 3 1] [--seeds 0 1 2]
+        [--methods semidual sliced gaussian gradient network] [--epsilons 10 3 1] \
+        [--seeds 0 1 2]
 
 DIR (default: the environment variable FAIRPRIV_SKLEARN_DATA) holds mnist.npz with
 x_train, y_train, x_test, y_test.  Fit on all 60,000 training images, delta = 1e-5,
@@ -57,6 +58,8 @@ def make(method, epsilon, seed, max_iter):
         # The relation and the rate of the published experiment: batches of about 50.
         public |= {"neighboring": "add_remove", "sampling_rate": 50 / 60_000}
         return DPSinkhornGenerator(method=method, max_iter=max_iter, **public)
+    if method == "gaussian":  # class means and covariances, and no points
+        return DPSinkhornGenerator(n_points=1, **public)
     return DPSinkhornGenerator(method=method, **public)
 
 
