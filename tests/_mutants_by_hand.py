@@ -5631,6 +5631,20 @@ MUTANTS = [
         "groups are said to differ by less than they may",
     ),
     (
+        "h1943",
+        "_cli/columns.py",
+        'rf"|({_HOLDER}) ?(ids?|uid)"',
+        'rf"|({_HOLDER}) ?(ids?|uid|no|nr|number)"',
+        "how many guests there are is said to tell persons apart",
+    ),
+    (
+        "h1944",
+        "_cli/columns.py",
+        'rf"|({_HOLDER}) ?(ids?|uid)"',
+        'rf"|({_HOLDER}) (ids?|uid)"',
+        "an identifier in one word is not told",
+    ),
+    (
         "h1690",
         "linear_model/_told_target.py",
         "square=max(counts.variance(*known), LEAST_SQUARE)",

@@ -1834,7 +1834,8 @@ def test_identifiers_are_told_by_name():
         *("name", "Full name", "e-mail", "EMail", "email address", "person code"),
         *("Personal-Nr.", "rownames", "row_index", "Case No", "record_id"),
         *("customer number", "Telephone", "SSN", "user", "GUID", "last_name", "names"),
-        *("Resp. ID", "respid", "id_nr", "ID-No", "Unnamed: 0"),
+        *("Resp. ID", "respid", "id_nr", "ID-No", "Unnamed: 0", "short_name"),
+        *("PassengerId", "Host Id", "Loan_ID", "InvoiceID", "custid"),
     ):
         assert tells_persons_apart(name), name
     for name in (
@@ -1848,7 +1849,8 @@ def test_identifiers_are_told_by_name():
             "phone bill",
         ),
         *("nativity", "candidate", "mailbox", "id_like", "code", "customer", "", "#"),
-        *("resp", "response", "response id"),
+        *("resp", "response", "response id", "product id", "guest_no", "PassengerNr"),
+        *("claim number", "order", "Owner", "emp", "loan amount", "player name length"),
     ):
         assert not tells_persons_apart(name), name
 

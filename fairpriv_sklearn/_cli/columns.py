@@ -42,6 +42,12 @@ _PERSON = (
     "person|people|subject|patient|participant|respondent|resp|individual|user|"
     "customer|client|member|employee|student|applicant|borrower|citizen|donor|voter"
 )
+# Of these, and of what mostly one person has, a number may be how many there are.
+_HOLDER = (
+    "host|guest|owner|tenant|driver|passenger|rider|player|pupil|worker|candidate|"
+    "defendant|offender|inmate|household|policy ?holder|cust|emp|"
+    "loan|invoice|order|policy|claim|contract|booking|application|transaction"
+)
 # Names of columns that tell one person from another, as whole words
 _IDENTIFIER = re.compile(
     rf"(the )?(({_PERSON}) ?)?(id|ids|uid|uuid|guid|ident|identifier)"
@@ -49,7 +55,8 @@ _IDENTIFIER = re.compile(
     r"|(personal|personnel|staff|case|record|row|account|file) ?"
     r"(ids?|no|nr|num|number)|row ?(names?|index)"
     r"|user|username|login|patient|participant|respondent"
-    r"|(full|first|last|given|family|sur|fore|maiden) ?name|names?"
+    rf"|({_HOLDER}) ?(ids?|uid)"
+    r"|(full|short|first|last|given|family|sur|fore|maiden) ?name|names?"
     r"|e ?mail( address)?|(tele|mobile |cell )?phone( no| nr| number)?"
     r"|ssn|social security( no| number)?|passport( no| number)?|iban|nhs number"
 )
