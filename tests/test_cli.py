@@ -1302,6 +1302,30 @@ def test_a_separator_that_is_named_and_wrong(named, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
+    ("text", "named", "right"),
+    [
+        ("pay;town\n1500,25;Paris, 3\n2000,75;Rome, 1\n", ",", ";"),
+        ("pay|town\n1500|Paris; 3\n2000|Rome; 1\n", ";", "|"),
+        ("pay\ttown\n1500\tParis, 3\n2000\tRome, 1\n", ",", "\t"),
+    ],
+)
+def test_a_separator_that_makes_a_title_of_the_header(
+    text, named, right, tmp_path, capsys
+):
+    """Cells of the first person were printed, and published, as names of columns."""
+    path = tmp_path / "rows.csv"
+    path.write_text(text)
+    arguments = ["--target", "pay", "--sensitive", "town", "--separator", named]
+    assert run(tmp_path, str(path), *arguments) == 2
+    said = capsys.readouterr().err
+    assert f"name {right!r} by --separator, or none" in said
+    assert "Paris" not in said and "1500" not in said
+    assert list(read_table(path, separator=right).columns) == ["pay", "town"]
+    path.write_text("Staff of 2020\n" + text)
+    assert list(read_table(path, separator=right).columns) == ["pay", "town"]
+
+
+@pytest.mark.parametrize(
     "names",
     [
         "id,2019,2020,2019",

@@ -206,6 +206,7 @@ def _text(data: bytes, name: str, separator, encoding) -> Raw:
     rows = [list(frame.iloc[0]), *frame.iloc[1:].to_numpy(dtype=object).tolist()]
     if named:
         _refuse_other_separator(rows[0], separator, name)
+        _refuse_a_header_as_title(text, separator, skip, name)
     return _raw(rows, name, separator, left_out, remarks, row_names=row_names)
 
 
@@ -588,6 +589,21 @@ def _refuse_other_separator(header: list, separator: str, file: str):
                 f"{file!r} has {mark!r} in each name of its header, parted at "
                 f"{separator!r}; name the right character by --separator, or none."
             )
+
+
+def _refuse_a_header_as_title(text: str, separator: str, skip: int, file: str):
+    """Refuse a separator that is named and makes a title of what is the header.
+
+    As decimal commas do where they part all lines but that one: names of columns, which
+    are public, would then be the cells of the first row.
+    """
+    other = _separator(text)
+    if other != separator and _header_line(text, other)[0] < skip:
+        raise InputError(
+            f"{file!r} seems to have its header above what {separator!r} parts into "
+            f"columns: name {other!r} by --separator, or none; or delete the lines "
+            "above the header."
+        )
 
 
 def _refuse_a_row(names: list[str], columns: list, file: str):
