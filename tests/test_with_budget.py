@@ -542,6 +542,33 @@ def test_a_raw_table_goes_through_everything_under_one_budget():
     assert set(model.predict(X)) <= {0, 1}
 
 
+def test_what_a_step_says_of_its_release_stops_no_later_step():
+    """As an error it left an encoder that had spent, and nothing behind it."""
+    X = pd.DataFrame({"a": [f"text {i}" for i in range(60)], "b": np.arange(60.0)})
+    y, ledger = np.arange(60) % 2, PrivacyLedger(50.0, 1e-3)
+    repair = DP2DPClassifier(classifier(), classes=[0, 1], groups=[0, 1], max_iter=2)
+    steps = DPTableEncoder(ledger=ledger), repair.set_params(ledger=ledger)
+    model, given = with_budget(make_pipeline(*steps), 3.0), {"sensitive_features": y}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning, match="hold texts that too few records share"):
+            model.fit(X, y, **given)
+    assert len(ledger.spends()) == 2
+    assert set(model.predict(X, **given)) <= {0, 1}
+    with pytest.warns(UserWarning, match="hold texts that too few") as said:
+        model.fit(X, y, **given)
+    assert said[0].filename == __file__
+    # What a fit inside of a repair says is for nobody.
+    inside = make_pipeline(DPTableEncoder(), classifier())
+    repair = clone(model[-1]).set_params(estimator=inside, ledger=None)
+    model = with_budget(make_pipeline("passthrough", repair), 3.0)
+    model[-1].estimator[0].set_params(min_records=None)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        model.fit(X, y, **given)
+    assert not any("hold texts" in str(one.message) for one in said)
+
+
 def test_a_model_of_the_codes_of_an_autoencoder():
     """It tells no constant where there are few records, so no step does."""
     coder = DPWassersteinAutoencoder(fairness_weight=0, bounds=(-1, 1), max_iter=5)

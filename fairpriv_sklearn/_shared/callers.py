@@ -30,6 +30,9 @@ def warn_caller(message: str, category: type[Warning]) -> None:
 
 def warn_now(message: str, category: type[Warning]) -> None:
     """Warn at that line, also where a fit inside of another one has ended."""
+    if _waiting.later is not None and not _is_hushed.is_on:
+        _waiting.later.append((message, category))
+        return
     frame, level = sys._getframe(1), 2
     while frame is not None and _is_between(frame):
         frame, level = frame.f_back, level + 1
@@ -56,6 +59,7 @@ class _Waiting(threading.local):
 
     is_fit = has_spent = False
     said: tuple | list = ()
+    later: list | None = None  # what several fits together warn of
 
 
 _waiting = _Waiting()
@@ -76,6 +80,25 @@ def warned_at_the_end():
         yield said
     finally:
         _waiting.is_fit, _waiting.has_spent, _waiting.said = before
+
+
+@contextmanager
+def warned_after_all():
+    """Let what the fits inside warn of wait for the last: one of them is not the whole.
+
+    As an error it would stop the later ones, when the earlier have spent.
+
+    Yields
+    ------
+    said : list of (str, type)
+        What to call `warn_now` with after the block.
+    """
+    before, said = _waiting.later, []
+    try:
+        _waiting.later = said
+        yield said
+    finally:
+        _waiting.later = before
 
 
 def spent() -> None:

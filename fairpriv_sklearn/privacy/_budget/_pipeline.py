@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import wraps
+
 from sklearn import config_context
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils.metaestimators import available_if
 
-from ..._shared.callers import all_checks
+from ..._shared.callers import all_checks, warn_now, warned_after_all
 from ..._shared.sklearn import routing_enabled
 from ._refusals import keywords_of, refuse_mistakes
 
@@ -18,6 +20,21 @@ def _pipeline_has(method: str):
         return True
 
     return check
+
+
+def _whole(fit):
+    """Look for mistakes first, and warn of what the steps say when all are fitted."""
+
+    @wraps(fit)
+    def fit_all(self, X, y=None, **params):
+        params = self._checked(X, y, params)
+        with warned_after_all() as said:
+            fitted = fit(self, X, y, **params)
+        for message, category in said:
+            warn_now(message, category)
+        return fitted
+
+    return fit_all
 
 
 class BudgetPipeline(Pipeline):
@@ -40,6 +57,7 @@ class BudgetPipeline(Pipeline):
             )
         return self.__getattribute__(name)  # which says what is missing
 
+    @_whole
     def fit(self, X, y=None, **params):
         """Fit the steps in turn.
 
@@ -54,9 +72,10 @@ class BudgetPipeline(Pipeline):
         -------
         self : object
         """
-        return super().fit(X, y, **self._checked(X, y, params))
+        return super().fit(X, y, **params)
 
     @available_if(_pipeline_has("fit_transform"))
+    @_whole
     def fit_transform(self, X, y=None, **params):
         """Fit the steps in turn, and transform by the last one too.
 
@@ -71,9 +90,10 @@ class BudgetPipeline(Pipeline):
         -------
         X_new : array-like or DataFrame
         """
-        return super().fit_transform(X, y, **self._checked(X, y, params))
+        return super().fit_transform(X, y, **params)
 
     @available_if(_pipeline_has("fit_predict"))
+    @_whole
     def fit_predict(self, X, y=None, **params):
         """Fit the steps in turn, and predict the same rows by the last one.
 
@@ -88,7 +108,7 @@ class BudgetPipeline(Pipeline):
         -------
         y_pred : array-like
         """
-        return super().fit_predict(X, y, **self._checked(X, y, params))
+        return super().fit_predict(X, y, **params)
 
     @available_if(_pipeline_has("score"))
     def score(self, X, y=None, sample_weight=None, **params):
