@@ -25,8 +25,10 @@ from sklearn.base import (
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.cluster import DBSCAN, KMeans
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
+from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import (
+    AdaBoostClassifier,
     BaggingClassifier,
     ExtraTreesClassifier,
     HistGradientBoostingClassifier,
@@ -52,10 +54,17 @@ from sklearn.linear_model import (
     SGDClassifier,
 )
 from sklearn.mixture import GaussianMixture
-from sklearn.model_selection import FixedThresholdClassifier, train_test_split
+from sklearn.model_selection import (
+    FixedThresholdClassifier,
+    GridSearchCV,
+    RandomizedSearchCV,
+    TunedThresholdClassifierCV,
+    train_test_split,
+)
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
 from sklearn.naive_bayes import BernoulliNB, GaussianNB
+from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
@@ -113,6 +122,7 @@ from fairpriv_sklearn.privacy import (
     kept,
     privacy_report,
     refuse_together,
+    refuse_widths,
     with_budget,
 )
 
@@ -1560,6 +1570,165 @@ def test_labels_that_a_model_of_another_package_takes_no_numbers_for_cost_nothin
         assert ledger.spends() == []
         decisions(Numbered(), **more).fit(X, Y, sensitive_features=GROUP)
         plain.set_params(estimator=Others()).fit(X, text, sensitive_features=GROUP)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "basis", ["dct", np.eye(2), "auto", "identity"], ids=["dct", "own", "auto", "none"]
+)
+def test_a_basis_of_columns_that_an_encoder_learns_is_refused_at_no_cost(basis):
+    ledger = PrivacyLedger(50.0, 1e-3)
+    generator = DPSlicedWassersteinGenerator(bounds=(0, 1), basis=basis)
+    if isinstance(basis, str) and basis != "dct":
+        encoded(generator, ledger).fit(X)
+        assert len(ledger.spends()) == 1
+        return
+    with pytest.raises(ValueError, match='basis must be "auto" or "identity" there'):
+        encoded(generator, ledger).fit(X)
+    assert ledger.spends() == []
+
+
+# --- steps and searches of scikit-learn -----------------------------------------------
+
+
+def steps(*named):
+    return Pipeline([*named, ("model", LogisticRegression())])
+
+
+def union(*named):
+    return make_pipeline(FeatureUnion([*named]), LogisticRegression())
+
+
+SCALER, PLAIN = StandardScaler(), LogisticRegression()
+NO_STEPS = {
+    "same": (steps(("a", SCALER), ("a", SCALER)), "not unique: ['a', 'a'"),
+    "inside": (
+        steps(("b", Pipeline([("c", SCALER), ("c", SCALER)]))),
+        "not unique: ['c', 'c'",
+    ),
+    "union": (union(("a", SCALER), ("a", SCALER)), "not unique: ['a', 'a'"),
+    "argument": (steps(("a__b", SCALER)), "must not contain __"),
+    "model": (steps(("a", PLAIN)), "should be transformers"),
+    "text": (steps(("a", "scaler")), "should be transformers"),
+    "name": (GridSearchCV(PLAIN, {"c": [1.0]}), "Invalid parameter 'c'"),
+    "names": (GridSearchCV(PLAIN, [{"C": [1]}, {"c": [1]}]), "Invalid parameter 'c'"),
+    "drawn": (RandomizedSearchCV(PLAIN, {"c": [1.0]}), "Invalid parameter 'c'"),
+    "values": (GridSearchCV(PLAIN, {"C": [-1.0, -2.0]}), "The 'C' parameter of Log"),
+    "network": (MLPClassifier((-1,)), "hidden_layer_sizes must be > 0"),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("wrong", NO_STEPS)
+def test_steps_and_candidates_of_scikit_learn_are_looked_at_at_no_cost(wrong):
+    """A repair, or an encoder, had spent when their fit said so."""
+    model, said = NO_STEPS[wrong]
+    with pytest.raises((TypeError, ValueError)):
+        clone(model).fit(X, Y)
+    ledger = PrivacyLedger(50.0, 1e-3)
+    for fitted in (decisions(clone(model), ledger=ledger), encoded(model, ledger)):
+        given = {} if isinstance(fitted, Pipeline) else {"sensitive_features": GROUP}
+        with pytest.raises((TypeError, ValueError), match=re.escape(said)):
+            fitted.fit(X, Y, **given)
+    assert ledger.spends() == []
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_candidates_of_which_some_are_valid_are_left_to_their_search():
+    grid = {"C": [-1.0, 1.0], "penalty": ["l1", "l2"]}
+    drawn, depth = {"C": np.array([1.0, 2.0])}, {"m__max_depth": [1]}
+    for model in (
+        GridSearchCV(PLAIN, grid, cv=2),
+        GridSearchCV(make_pipeline(PLAIN), {"steps": [[("m", TREE)]], **depth}, cv=2),
+        RandomizedSearchCV(PLAIN, drawn, n_iter=1, cv=2),
+    ):
+        accepted(decisions(model, max_iter=2))
+
+
+WIDTHS = {
+    "components": (PCA(3), PCA(2)),
+    "parts": (TruncatedSVD(3), TruncatedSVD(2)),
+    "variance": (None, PCA(0.9)),
+    "categories": (
+        HistGradientBoostingClassifier(categorical_features=[2]),
+        HistGradientBoostingClassifier(max_iter=1, categorical_features=[1]),
+    ),
+    "slopes": (
+        HistGradientBoostingClassifier(monotonic_cst=[0, 0, 1]),
+        HistGradientBoostingClassifier(max_iter=1, monotonic_cst=[0, 1]),
+    ),
+    "tree": (
+        DecisionTreeRegressor(monotonic_cst=[0, 0, 1]),
+        DecisionTreeRegressor(monotonic_cst=[0, 1]),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", WIDTHS)
+def test_steps_for_other_columns_are_refused_at_no_cost(kind):
+    """Of three columns the repair takes out the one that holds the groups."""
+    table, ledger = np.column_stack([X, GROUP]), PrivacyLedger(50.0, 1e-3)
+    for step in filter(None, WIDTHS[kind]):
+        model = step
+        if not (is_classifier(step) or is_regressor(step)):
+            model = make_pipeline(SCALER, step, PLAIN)
+        make = numbers if is_regressor(model) else decisions
+        repair = make(model, sensitive_features=[2], ledger=ledger)
+        if step is not WIDTHS[kind][0]:
+            repair.fit(table, Y)
+            continue
+        step.fit(table, Y)
+        with pytest.raises(ValueError, match=f"^{type(step).__name__}: "):
+            repair.fit(table, Y)
+        assert ledger.spends() == []
+    assert len(ledger.spends()) == 1
+
+
+@pytest.mark.parametrize("n_columns", [300, 600])
+def test_columns_of_a_wide_table_are_taken(n_columns):
+    """Made-up cells are of few categories; of very wide tables none are made up."""
+    places = HistGradientBoostingClassifier(max_bins=3, categorical_features=[299])
+    refuse_widths(places, n_columns)
+    refuse_widths(PCA(30), n_columns)
+    slopes = HistGradientBoostingClassifier(monotonic_cst=[1] * 299)
+    if n_columns == 600:
+        refuse_widths(slopes, n_columns)
+        return
+    with pytest.raises(ValueError, match="monotonic_cst has shape"):
+        refuse_widths(slopes, n_columns)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda model: CalibratedClassifierCV(model, cv=2),
+        lambda model: AdaBoostClassifier(model, n_estimators=1),
+        lambda model: TunedThresholdClassifierCV(make_pipeline(SCALER, model), cv=2),
+    ],
+)
+def test_labels_that_a_model_inside_a_plain_one_takes_no_numbers_for(wrap):
+    ledger, text = PrivacyLedger(50.0, 1e-3), np.where(Y > 0, "yes", "no")
+    repair = decisions(wrap(Numbered()), ledger=ledger, max_iter=2)
+    with pytest.raises(ValueError, match="^Numbered takes no .* from 0 to 1: "):
+        clone(repair).set_params(classes=["no", "yes"], ledger=ledger).fit(
+            X, text, sensitive_features=GROUP
+        )
+    assert ledger.spends() == []
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("classes", [None, [0, 1]])
+def test_a_fitted_model_of_other_classes_in_a_search_is_refused_at_no_cost(classes):
+    """It was refused by the first fit of the search, which had spent."""
+    ledger, known = PrivacyLedger(50.0, 1e-3), LogisticRegression()
+    repair = decisions(**frozen(known.fit(X, 2 * Y))).set_params(classes=None)
+    given = {"groups": [0, 1], "classes": classes, "ledger": ledger}
+    with pytest.raises(ValueError, match="The wrapped estimator knows a class"):
+        DPGridSearchCV(repair, {}, **given).fit(X, Y, sensitive_features=GROUP)
+    with pytest.raises(ValueError, match="The wrapped estimator knows a class"):
+        dp_cross_validate(repair, X, Y, sensitive_features=GROUP, **given)
+    assert ledger.spends() == []
 
 
 def test_what_is_tried_on_made_up_rows_shows_no_errors_of_others(monkeypatch):

@@ -1104,8 +1104,8 @@ class _Handed(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 @pytest.mark.parametrize(
     "wrap, said",
     [
-        (lambda m: BaggingClassifier(m, n_estimators=2), "fits its estimator 2 times"),
-        (OneVsRestClassifier, "fits its estimator 3 times"),
+        (lambda m: BaggingClassifier(m, n_estimators=2), "fits its estimator several"),
+        (OneVsRestClassifier, "fits its estimator several"),
         (
             lambda m: make_pipeline(StandardScaler(), m),
             "StandardScaler. is not covered",
@@ -1274,3 +1274,52 @@ def test_groups_of_a_column_called_as_a_method_of_sparse_rows():
     search.fit(X, y)
     other.fit(renamed, y)
     assert np.array_equal(search.predict(X), other.predict(renamed))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("last", [None, "passthrough", DPTableEncoder()])
+def test_a_candidate_without_a_prediction_is_refused_at_no_cost(last):
+    X, y = stub_table(200)
+    ledger = PrivacyLedger(10.0, 1e-3)
+    pipeline = Pipeline([("encoder", DPTableEncoder()), ("model", logistic())])
+    search = DPGridSearchCV(pipeline, {"model": [last, logistic()]}, ledger=ledger)
+    with pytest.raises(ValueError, match="A candidate, Pipeline, has no predict, whic"):
+        search.fit(X, y)
+    assert ledger.spends() == []
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("listed", [None, np.array([0, 1, 2])])
+def test_one_fit_for_each_class_is_refused_at_no_cost(listed):
+    X, y = stub_table(200)
+    ledger = PrivacyLedger(10.0, 1e-3)
+    one = OneVsRestClassifier(logistic(classes=None, fairness_weight=0.0))
+    more = {"epsilon": 5.0, "ledger": ledger}
+    search = DPGridSearchCV(one, {}, classes=listed, **more)
+    three = np.arange(200) % 3
+    with pytest.raises(ValueError, match="fits its estimator several times"):
+        search.fit(X, three)
+    with pytest.raises(ValueError, match="fits its estimator several times"):
+        dp_cross_validate(one, X, three, classes=listed, **more)
+    assert ledger.spends() == []
+    search.set_params(classes=None).fit(X, three > 0)
+    assert len(ledger.spends()) == 1
+
+
+@pytest.mark.parametrize("wrap", [clone, lambda model: make_pipeline(model)])
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"epsilon": "much"}, "'epsilon' parameter of DPWassersteinLogisticRegression"),
+        ({"delta": None}, "'delta' parameter of DPWassersteinLogisticRegression"),
+        ({"epsilon": True}, "epsilon must be a number"),
+        ({"bounds": (1, 0)}, "bounds"),
+    ],
+)
+def test_a_plan_says_what_is_wrong_inside(wrap, wrong, said):
+    """The accountant had said what it does not take, or nobody anything."""
+    search = DPGridSearchCV(wrap(logistic().set_params(**wrong)), {})
+    with pytest.raises(ValueError, match=said):
+        search.plan()
+    with pytest.raises(ValueError, match="'epsilon' parameter of DPGridSearchCV"):
+        DPGridSearchCV(logistic(), {}, epsilon="much").plan()

@@ -6,7 +6,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
 from .._shared.nested import last_step, owners
-from .._wall import refuse_together, refuse_widths
+from .._wall import refuse_arguments, refuse_together, refuse_widths
 from .estimator import DPEstimator
 from .labels import public_classes
 
@@ -37,10 +37,8 @@ def check_nested_arguments(estimator) -> None:
     for owner in owners(estimator).values():
         if isinstance(owner, DPEstimator):
             owner._check_arguments()
-        # Estimators of others need not have constraints.
         elif isinstance(owner, BaseEstimator):
-            if hasattr(owner, "_parameter_constraints"):
-                owner._validate_params()
+            refuse_arguments(owner)
             _refuse_labels_as_numbers(owner)
 
 

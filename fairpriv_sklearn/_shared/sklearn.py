@@ -6,6 +6,8 @@ is the only one to change.
 
 from sklearn import get_config
 from sklearn.base import _fit_context as fit_context
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils import _safe_indexing as safe_indexing
 from sklearn.utils._param_validation import HasMethods, Interval, Options, StrOptions
 from sklearn.utils._set_output import _get_output_config
@@ -25,6 +27,7 @@ __all__ = [
     "fit_context",
     "gives_frames",
     "has_weights",
+    "refuse_composition",
     "router_of",
     "routing_enabled",
     "safe_indexing",
@@ -57,6 +60,14 @@ class DocumentationLink:
 def has_weights(bagging) -> bool:
     """Whether fitted bagging keeps the weights of its rows."""
     return getattr(bagging, "_sample_weight", None) is not None
+
+
+def refuse_composition(estimator) -> None:
+    """Refuse steps, or names of theirs, that a fit by scikit-learn would."""
+    if isinstance(estimator, Pipeline):
+        estimator._validate_steps()
+    elif isinstance(estimator, ColumnTransformer | FeatureUnion):
+        estimator._validate_transformers()
 
 
 def routing_enabled() -> bool:

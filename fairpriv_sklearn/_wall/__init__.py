@@ -70,6 +70,7 @@ from ..privacy import (
     places_told,
     privacy_report,
     reads_all_rows,
+    refuse_arguments,
     refuse_learners,
     refuse_target,
     refuse_together,

@@ -106,6 +106,15 @@ class BaseGenerator(DPEstimator):
         if not isinstance(self.basis, str):
             self._own_basis()
 
+    def _refuse_width(self, n_columns: int | None, learnt) -> None:
+        super()._refuse_width(n_columns, learnt)
+        if learnt and not (isinstance(self.basis, str) and self.basis != "dct"):
+            raise ValueError(
+                f"{type(self).__name__} stands behind an encoder that learns its "
+                'columns: basis must be "auto" or "identity" there, as nobody knows '
+                "how many there will be."
+            )
+
     def _encode_labels(self, y, n_records: int) -> tuple[np.ndarray, list[Fact]]:
         """Codes of the labels and the facts taken as public; sets `classes_`."""
         if y is None:

@@ -437,6 +437,7 @@ def check_candidates(
         chosen = told(made(estimator, params), task.public)
         lists.update(map(tuple, label_lists(chosen)))
         check_arguments(chosen, n_columns_of(task.X))
+        _refuse_mute(chosen, task.statistic.response_methods)
         refuse_unpaid(chosen, ledger)
         refuse_spreading(pure_clone(chosen), "The estimator of the search")
         conditions.append(_check_members(chosen, task))
@@ -454,7 +455,8 @@ def check_candidates(
     known = task.public.get("classes")
     for params in grid:
         chosen = told(made(estimator, params), task.public)
-        if known is None:  # else it will be told, and labels are those of the list
+        # Of a known list it will be told, and labels are those of it.
+        if known is None or isinstance(last_step(chosen), DPEstimator):
             refuse_target(chosen, task.X, task.y)
         rehearse(chosen, task.y if known is None else np.asarray(known))
     of_any = set().union(*conditions)
@@ -462,6 +464,16 @@ def check_candidates(
     warn_of_facts(said)
     said.update(fact.name for fact in task.assumptions if fact.is_read)
     return of_any.difference(set.intersection(*conditions)), said
+
+
+def _refuse_mute(chosen, methods: list[str]) -> None:
+    """Refuse a candidate without what the score asks: a list may hold None for it."""
+    for method in methods:
+        if not hasattr(chosen, method):
+            raise ValueError(
+                f"A candidate, {type(chosen).__name__}, has no {method}, which its "
+                "score needs: leave it out, or name another model in its place."
+            )
 
 
 def _reads_otherwise(value) -> bool:
@@ -552,8 +564,8 @@ def _check_members(chosen, task) -> set[str]:
 
     Returns what the privacy of a fit will depend on.
     """
-    steps, classes = budget_owners(chosen), task.public.get("classes")
-    owners = nested.owners(chosen)
+    steps, owners = budget_owners(chosen), nested.owners(chosen)
+    classes = task.public.get("classes")
     for path, owner in owners.items():
         if not any(nested.is_inside(step, path) for step in steps):
             continue  # frozen, or without a budget
@@ -561,10 +573,11 @@ def _check_members(chosen, task) -> set[str]:
         if isinstance(owner, BaggingClassifier | BaggingRegressor):
             n_fits = owner.n_estimators
         elif isinstance(owner, OneVsRestClassifier):
-            n_fits = len(classes) if len(classes or ()) > 2 else 1
+            n_labels = len(set(task.y.tolist()) if classes is None else classes)
+            n_fits = n_labels if n_labels > 2 else 1
         if n_fits > 1:
             raise ValueError(
-                f"{type(owner).__name__} fits its estimator {n_fits} times, and each "
+                f"{type(owner).__name__} fits its estimator several times, and each "
                 "fit costs what the search has for one: search over that estimator."
             )
     expected = refuse_uncovered(chosen, task.neighboring)

@@ -150,6 +150,13 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
             Computed from constructor arguments alone. `plan.fit.epsilon` is what each
             candidate is fitted with.
         """
+        self._validate_params()
+        for chosen in self._candidates_to_check():
+            check_nested_arguments(chosen)
+        return self._planned()
+
+    def _planned(self) -> SearchPlan:
+        """The plan, of arguments that are right."""
         candidates.refuse_without_budget(self.estimator)
         grid = self._candidates(noise_source(0))
         public = public_facts(self)
@@ -169,7 +176,7 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
             check_nested_arguments(chosen)
             candidates.refuse_unpaid(chosen, self.ledger)
             candidates.refuse_uncovered(chosen, self.neighboring)
-        self._refuse_shares(self._candidates(noise_source(0)), self.plan(), {})
+        self._refuse_shares(self._candidates(noise_source(0)), self._planned(), {})
 
     def _refuse_shares(self, grid, plan: SearchPlan, public: dict, X=None) -> None:
         """Refuse a candidate whose fit, or second fit, its share cannot pay for."""

@@ -106,8 +106,8 @@ class DecisionRepair(MetaRepair):
 
     def _check_arguments(self) -> None:
         super()._check_arguments()
-        if not isinstance(self.estimator, FrozenEstimator):
-            self._refuse_other_classes()
+        if not isinstance(self.estimator, FrozenEstimator):  # else its target says so
+            self._refuse_other_classes(self.classes)
         if self.blind and self.method == "histogram":
             raise ValueError(
                 "A blind repair needs method='gradient' or 'auto': counts by score do "
@@ -116,14 +116,15 @@ class DecisionRepair(MetaRepair):
 
     def _refuse_target(self, X, y) -> None:
         super()._refuse_target(X, y)
-        self._refuse_other_classes()
-        if self.classes is None and y is not None:
-            self._refuse_classes(len(np.unique(y)))
+        listed = self.classes
+        if listed is None and y is not None:
+            listed = np.unique(y).tolist()
+        self._refuse_other_classes(listed)
 
-    def _refuse_other_classes(self) -> None:
-        """Refuse a model whose labels are not those of the public list, if given."""
-        if self.classes is not None:
-            listed = public_classes(self.classes).tolist()
+    def _refuse_other_classes(self, listed) -> None:
+        """Refuse a model whose labels are not those of a list, if there is one."""
+        if listed is not None:
+            listed = public_classes(listed).tolist()
             refuse_other_labels("estimator", self.estimator, listed)
             self._refuse_classes(len(listed))
 

@@ -19,7 +19,11 @@ from sklearn.base import (
 )
 from sklearn.compose import ColumnTransformer
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import FixedThresholdClassifier
+from sklearn.model_selection import (
+    FixedThresholdClassifier,
+    ParameterGrid,
+    ParameterSampler,
+)
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import check_array, get_tags
@@ -41,7 +45,13 @@ from ..._shared.domain import (
 )
 from ..._shared.guarded import WrappedEstimatorError, fit_to_made_up, fit_wrapped
 from ..._shared.nested import last_step
-from ..._shared.sklearn import alias_of_groups, asks_for, gives_frames, routing_enabled
+from ..._shared.sklearn import (
+    alias_of_groups,
+    asks_for,
+    gives_frames,
+    refuse_composition,
+    routing_enabled,
+)
 from .._composed import composed
 from .._facts import leaks_foreseen
 from .._ledger import PrivacyLedger
@@ -85,11 +95,7 @@ def refuse_mistakes(pipeline, X, y, params) -> None:
     check_columns(X, y, *params.values())
     _refuse_sample_weights(X, params)
     for owner in nested.owners(pipeline).values():
-        # Estimators of others need not have constraints.
-        if isinstance(owner, BaseEstimator) and hasattr(
-            type(owner), "_parameter_constraints"
-        ):
-            owner._validate_params()
+        refuse_arguments(owner)
     steps = private_steps(pipeline)
     last = _reader_of_target(pipeline)
     refuse_together(last)
@@ -128,6 +134,39 @@ def refuse_mistakes(pipeline, X, y, params) -> None:
             rehearse(pipeline, y)
     elif len(steps) > 1 and hasattr(type(last), "_refuse_parts"):
         last._refuse_parts(X, y, of_last)
+
+
+def refuse_arguments(estimator) -> None:
+    """Refuse arguments of an estimator, or names of its steps, wrong for any table."""
+    # Estimators of others need not have constraints.
+    if isinstance(estimator, BaseEstimator) and hasattr(
+        type(estimator), "_parameter_constraints"
+    ):
+        estimator._validate_params()
+    refuse_composition(estimator)
+    if type(estimator).__module__.startswith("sklearn.model_selection."):
+        _refuse_candidates(estimator)
+
+
+def _refuse_candidates(search) -> None:
+    """Refuse a search that names other arguments, or of which no candidate is valid."""
+    if hasattr(search, "param_grid"):
+        listed = ParameterGrid(search.param_grid)
+    elif hasattr(search, "param_distributions"):
+        listed = ParameterSampler(search.param_distributions, 1, random_state=0)
+    else:
+        return
+    errors: list[Exception | None] = []
+    for params in listed:
+        one = clone(search.estimator).set_params(**clone(params, safe=False))
+        try:
+            for owner in nested.owners(one).values():
+                refuse_arguments(owner)
+            errors.append(None)
+        except (TypeError, ValueError) as error:
+            errors.append(error)
+    if errors and errors[0] is not None and all(errors):
+        raise errors[0]
 
 
 def _refuse_sample_weights(X, params) -> None:
@@ -257,7 +296,9 @@ def refuse_together(model, n_labels: int = 2) -> None:
     """
     if re.match(r"sklearn\.ensemble\._(forest|bagging)", type(model).__module__):
         _refuse_samples(model)
-    if not re.match(r"sklearn\.(linear_model|svm)\.", type(model).__module__):
+    if not re.match(
+        r"sklearn\.(linear_model|neural_network|svm)\.", type(model).__module__
+    ):
         return  # "passthrough" has no parameters
     params = model.get_params()
     chooses = params.keys() & {"loss", "penalty", "solver"}
@@ -266,18 +307,53 @@ def refuse_together(model, n_labels: int = 2) -> None:
     is_known = not (params.keys() & {"cv", "estimator"} or np.ndim(params.get("alpha")))
     if not (chooses and is_known and _predicts(model)):
         return
+    y = np.arange(1, 21) % (2 + (n_labels > 2)) + is_regressor(model)
+    _refuse_made_up(model, _made_up(20, 2), y)
+
+
+# What takes a table by its number of columns, whatever the cells; and what names it.
+_BY_WIDTH = re.compile(
+    r"sklearn\.(decomposition\._(pca|truncated_svd)|ensemble\._hist|tree)"
+)
+_OF_COLUMNS = "categorical_features", "monotonic_cst", "n_components"
+_WIDEST = 500  # columns, of which a fit takes no time to speak of
+
+
+def _refuse_columns(step, n_columns: int) -> None:
+    """Refuse a step of scikit-learn that takes no such number of columns.
+
+    Such as one with more components, or a list with an entry for each of others.
+    """
+    if not _BY_WIDTH.match(type(step).__module__) or n_columns > _WIDEST:
+        return
+    params = step.get_params(deep=False)
+    asked = (np.asarray(params[name]) for name in _OF_COLUMNS if name in params)
+    # Names are those of a frame, and a share of the variance is of any width.
+    if any(one.dtype.kind in "biu" for one in asked):
+        # As categories, too, these are few.
+        X = _made_up(n_columns + 20, n_columns).round()
+        _refuse_made_up(step, X, np.arange(1, len(X) + 1) % 2 + is_regressor(step))
+
+
+def _made_up(n_rows: int, n_columns: int) -> np.ndarray:
+    """Cells between 0 and 1, in no order that anybody would see."""
+    waves = 1e4 * np.sin(np.arange(1.0, n_rows * n_columns + 1))
+    return np.abs(np.modf(waves)[0]).reshape(n_rows, n_columns)
+
+
+def _refuse_made_up(estimator, X, y) -> None:
+    """Refuse an estimator that takes none of what is made up, and say what it says."""
     # Of so few rows a share, to stop by, may be none.
     settings = {"class_weight": None, "early_stopping": False, "random_state": 0}
-    settings["verbose"] = 0
-    tried = clone(model).set_params(**{k: settings[k] for k in settings if k in params})
-    X = (0.618 * np.arange(40) % 1).reshape(20, 2)
-    y = np.arange(1, 21) % (2 + (n_labels > 2)) + is_regressor(model)
+    settings |= {"max_iter": 1} if type(estimator).__name__.startswith("Hist") else {}
+    known = estimator.get_params()
+    settings = {k: v for k, v in {**settings, "verbose": 0}.items() if k in known}
     try:
-        fit_to_made_up(tried, X, y)
+        fit_to_made_up(clone(estimator).set_params(**settings), X, y)
         return
     except Exception as error:
         said = str(error)
-    raise ValueError(f"{type(model).__name__}: {said}")
+    raise ValueError(f"{type(estimator).__name__}: {said}")
 
 
 def _refuse_samples(several) -> None:
@@ -293,6 +369,10 @@ def _refuse_samples(several) -> None:
 # What hands a target, or something made of it, on to models that it fits once each.
 _HAND_ON = """FixedThresholdClassifier TransformedTargetRegressor VotingClassifier
     VotingRegressor""".split()
+
+
+# What fits models to parts of a table, with labels as they are.
+_HAND_ON_LABELS = "AdaBoostClassifier CalibratedClassifierCV TunedThresholdClassifierCV"
 
 
 def _handed_on(estimator) -> dict[str, BaseEstimator] | None:
@@ -318,6 +398,8 @@ def rehearse(estimator, y) -> None:
         with domain("y"):
             check_classification_targets(labels)  # numbers between integers are none
         _refuse_weights(estimator, labels)
+        if kind.__name__ in _HAND_ON_LABELS.split():
+            rehearse(estimator.estimator, y)
     elif _predicts(estimator) and is_classifier(estimator):
         if kind is not FrozenEstimator and not private_steps(estimator):
             _refuse_labels(estimator, np.asarray(y))
@@ -432,6 +514,8 @@ def refuse_widths(estimator, n_columns: int | None, *, learnt=False) -> None:
                     refuse_widths(one, None, learnt=learnt)
         for model in (_handed_on(estimator) or {}).values():
             refuse_widths(model, n_columns, learnt=learnt)
+        if n_columns is not None:
+            _refuse_columns(estimator, n_columns)
         if learnt and isinstance(estimator, FrozenEstimator) and _predicts(estimator):
             name = type(estimator.estimator).__name__
             raise ValueError(
