@@ -295,7 +295,7 @@ def test_a_choice_is_monotonic_under_add_remove_only(relation, monkeypatch):
 
     monkeypatch.setattr(_filter, "PermuteAndFlip", Spied)
     line = Release("choice", "selection", math.inf, 1)
-    total = Combined("search", DeclaredEvent(1.0, 0.0), (line,), "tests:t")
+    total = Combined("search", (DeclaredEvent(1.0, 0.0),), (line,), "tests:t")
     opened = wall([total], neighboring=relation, delta=0.0)
     assert opened.planned.epsilon == 1.0
     assert opened.choose([0.0, 900.0], 0.5, name="choice", parameter=2.0) == 1
@@ -308,7 +308,7 @@ def test_a_choice_is_monotonic_under_add_remove_only(relation, monkeypatch):
 
 def test_lines_of_a_combined_total_may_be_left_out_and_chosen_freely():
     line = Release("counts", "gaussian", math.inf, 2, times=2)
-    opened = wall([Combined("search", DeclaredEvent(1.0, 0.0), (line,), "tests:t")])
+    opened = wall([Combined("search", (DeclaredEvent(1.0, 0.0),), (line,), "tests:t")])
     opened.guarantee()  # at most as often as planned
     rows = table(["a"] * 10)
     assert opened.mechanism_of(Gaussian(), parameter=0.5).mu == 0.5
@@ -319,7 +319,7 @@ def test_lines_of_a_combined_total_may_be_left_out_and_chosen_freely():
     plain = wall([Release("counts", "gaussian", 0.5, 2)])
     with pytest.raises(PlanError, match="is in the plan"):
         plain.release(Gaussian(), rows, parameter=5.0)
-    opened = wall([Combined("search", DeclaredEvent(1.0, 0.0), (line,), "tests:t")])
+    opened = wall([Combined("search", (DeclaredEvent(1.0, 0.0),), (line,), "tests:t")])
     alone = wall([Release("counts", "selection", 0.5, 1)], delta=1.0)
     for other in (opened, alone):
         with pytest.raises(PlanError, match="not a selection"):
@@ -365,7 +365,7 @@ def test_a_guarantee_says_every_release_of_its_plan():
     slopes = Release("slopes", "gaussian", 0.1, 3, times=7)
     means, weights = (Release(w, "gaussian", 0.1, 3) for w in ("means", "weights"))
     models = Wrapped("model", PrivacyGuarantee(1.0, 0.0, "replace_one", "declared"))
-    search = Combined("a search", DeclaredEvent(1.0, 0.0), (means,), "tests")
+    search = Combined("a search", (DeclaredEvent(1.0, 0.0),), (means,), "tests")
     noisy = "discrete Laplace noise on counts; Gaussian noise on "
     for plan, said in [
         ([], "nothing that is paid for"),

@@ -76,10 +76,15 @@ def _on_a_draft(fit):
     return fit_and_publish
 
 
+def is_ours(estimator) -> bool:
+    """Whether the code of an estimator's class is that of this library."""
+    return type(estimator).__module__.split(".")[0] == _PACKAGE
+
+
 def _code_of_others(estimator) -> list[str]:
     """What is assumed of code that nothing here can look into."""
     assumed = []
-    if type(estimator).__module__.split(".")[0] != _PACKAGE:
+    if not is_ours(estimator):
         assumed.append(_NOT_OURS.format(type(estimator).__name__))
     if callable(getattr(estimator, "sensitive_features", None)):
         assumed.append(_LABELS_ROWS)

@@ -79,6 +79,7 @@ from ..privacy import (
     rehearse,
     roomier,
     settings_of,
+    surely,
     tell_again,
     untell,
     warn_leak,

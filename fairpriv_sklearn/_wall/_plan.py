@@ -145,7 +145,7 @@ class Combined:
     ----------
     name : str
         What is released, in plain words.
-    event : PrivacyEvent
+    total : tuple of PrivacyEvent
         What all of them cost together.
     lines : tuple of Release
     theorem : str
@@ -153,7 +153,7 @@ class Combined:
     """
 
     name: str
-    event: PrivacyEvent
+    total: tuple[PrivacyEvent, ...]
     lines: tuple
     theorem: str
 
@@ -161,7 +161,7 @@ class Combined:
         return self.name
 
     def events(self, neighboring: str) -> tuple:
-        return (self.event,)
+        return self.total
 
 
 def in_words(plan: Sequence) -> str:

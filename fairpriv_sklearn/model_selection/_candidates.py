@@ -7,9 +7,10 @@ output, no ledger entry, no numeric error.
 import inspect
 import math
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from numbers import Real
+from operator import le
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import Pipeline
 
-from .._door.estimator import DPEstimator
+from .._door.estimator import DPEstimator, is_ours
 from .._door.groups import (
     label_list,
     labels_by,
@@ -50,6 +51,7 @@ from .._wall import (
     GaussianEvent,
     MaximumEvent,
     NoiseSource,
+    PrivacyEvent,
     PrivacyGuarantee,
     PrivacyLeakWarning,
     ThresholdEvent,
@@ -76,10 +78,17 @@ from .._wall import (
     ways_out,
 )
 from ..metrics import _takes_groups
-from ._plan import DRAWS_BEHIND, DRAWS_PER_FIT, KINDS, USUAL_WIDTH, FitShare
+from ._plan import (
+    DRAWS_BEHIND,
+    DRAWS_PER_FIT,
+    KINDS,
+    SLACK,
+    USUAL_CLASSES,
+    USUAL_WIDTH,
+    FitShare,
+)
 
 # What a guarantee may exceed its share by: rounding.
-_SLACK = 1.0 + 1e-9
 
 _DEAR = (
     "A candidate costs more than the budget it was given: its private steps, frozen "
@@ -205,38 +214,83 @@ def refuse_without_budget(estimator) -> None:
         )
 
 
-def expected_kind(estimator, grid: list[dict], public: dict) -> str:
-    """Guess a kind that the guarantees of all fits are of; arguments are checked.
+def expected_fit(estimator, grid: list[dict], public: dict, X=None) -> tuple[str, int]:
+    """Kind that the guarantees of all fits are of, and noisy numbers of one of them.
 
-    A wrong guess costs time and nothing else: the guarantees are checked.
+    By public arguments, which are checked, for enough records; of what is not known a
+    guess. A wrong one costs time and nothing else: the guarantees are checked.
     """
-    kinds = [_expected_kind(told(made(estimator, params), public)) for params in grid]
-    return max(kinds, key=KINDS.index)
-
-
-def _expected_kind(chosen) -> str:
-    untell(chosen, places_told(chosen))
-    expected = expected_guarantee(chosen)
-    if expected is None:
-        return "approximate"
-    plans = (  # of enough records
-        one.left if isinstance(one, EitherEvent) else (one,) for one in expected.events
-    )
-    return _kind_of([*chain.from_iterable(plans)])
-
-
-def draws_per_fit(estimator, grid: list[dict], public: dict, X=None) -> int:
-    """How many noisy numbers of one fit to plan for, by public parameters."""
-    n_columns = 0 if X is None else n_columns_of(X)
-    most, width = DRAWS_PER_FIT, max(1.0, (n_columns or 0) / USUAL_WIDTH)
+    n_columns = 0 if X is None else n_columns_of(X) or 0
+    n_classes = len(public.get("classes") or ())
+    wide = max(1.0, n_columns / USUAL_WIDTH) ** 2 * max(1.0, n_classes / USUAL_CLASSES)
+    kinds, most = [], DRAWS_PER_FIT
     for params in grid:
         chosen = told(made(estimator, params), public)
+        untell(chosen, places_told(chosen))
+        events = _events_of_enough(chosen)
+        kinds.append(_kind_of(events))
+        n_draws = _gaussian_cost(events)[1]
         if _has_encoder(chosen):
-            expected = expected_guarantee(chosen)
-            events = () if expected is None else expected.events
-            usual = max(DRAWS_BEHIND, _gaussian_cost(events)[1])
-            most = max(most, math.ceil(width**2 * usual))
-    return most
+            n_draws = max(DRAWS_BEHIND, n_draws)
+        elif n_draws > DRAWS_BEHIND:
+            continue  # far from what it draws: of a network in a table of any width
+        most = max(most, math.ceil(wide * n_draws))
+    return max(kinds, key=KINDS.index), most
+
+
+def _events_of_enough(chosen) -> list[PrivacyEvent]:
+    """What a fit of enough records costs at most; nothing if that is not known."""
+    expected = expected_guarantee(chosen)
+    events = () if expected is None else expected.events
+    plans = (one.left if isinstance(one, EitherEvent) else (one,) for one in events)
+    return [*chain.from_iterable(plans)]
+
+
+def are_foreseen(estimator, grid, share: FitShare, public: dict, n_records) -> bool:
+    """Whether no fit costs more than is planned, by what each says before there is one.
+
+    Of at least so many records, where their number is public. By epsilon and delta all
+    shares are checked anyway.
+    """
+    if share.kind == "approximate":
+        return True
+    costs = _foreseen(estimator, grid, share, public, n_records)
+    return all(map(le, costs, (share.most, share.n_draws, share.failure)))
+
+
+def foreseen_share(estimator, grid, share: FitShare, public: dict, n_records, n_draws):
+    """A share with the cost of one fit, if that is foreseen to be Gaussian."""
+    if not 0.0 < share.epsilon < math.inf:
+        return share
+    mu, most, failure = _foreseen(estimator, grid, share, public, n_records)
+    if mu == math.inf or most > n_draws:
+        return share
+    kind = "threshold" if failure else "gaussian"
+    # No fit has more, however few numbers it draws.
+    mu = calibrate_gaussian(share.epsilon, share.delta) * SLACK
+    return replace(share, kind=kind, mu=mu, n_draws=n_draws, failure=failure)
+
+
+def _foreseen(estimator, grid, share, public, n_records) -> tuple[float, int, float]:
+    """The most that fits with a share may cost, as of `_gaussian_cost`."""
+    costs = []
+    for params in grid:
+        asked = estimator, params, share, noise_source(0), public, n_records
+        chosen = candidate(*asked)
+        given = chosen.get_params().items()
+        least = [few for name, few in given if name.endswith("min_records") and few]
+        if any(n_records is None or few > n_records for few in least) or not all(
+            map(is_ours, budget_owners(chosen).values())
+        ):
+            return math.inf, 0, 0.0
+        costs.append(_gaussian_cost(_events_of_enough(chosen)))
+    return tuple(map(max, zip(*costs, strict=True)))
+
+
+def refuse_unforeseen(foreseen: bool) -> None:
+    """Refuse to plan anew what was paid for as it was planned."""
+    if foreseen:
+        raise ValueError(_DEAR)
 
 
 def _has_encoder(chosen) -> bool:
@@ -751,7 +805,7 @@ def check_cost(model, before, share: FitShare, neighboring: str) -> PrivacyGuara
         is_more = n_draws > share.n_draws
         if is_more and not _has_encoder(model):
             raise OtherCost(share.kind, n_draws)
-        fits = mu <= share.mu * _SLACK and not is_more
+        fits = mu <= share.most and not is_more
     else:
         fits = _is_paid(guarantee, share)
     if not fits:
@@ -760,7 +814,7 @@ def check_cost(model, before, share: FitShare, neighboring: str) -> PrivacyGuara
 
 
 def _is_paid(guarantee: PrivacyGuarantee, share: FitShare) -> bool:
-    return guarantee.if_public().epsilon_at(share.delta) <= share.epsilon * _SLACK
+    return guarantee.if_public().epsilon_at(share.delta) <= share.epsilon * SLACK
 
 
 def _check_guarantee(guarantee, neighboring: str, ways_out="") -> None:

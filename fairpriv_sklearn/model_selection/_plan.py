@@ -9,8 +9,13 @@ from .._wall import (
     KEY_SHARE,
     DeclaredEvent,
     GaussianEvent,
+    MaximumEvent,
+    PrivacyEvent,
+    PureEvent,
+    ThresholdEvent,
     calibrate_gaussian,
     compose_delta,
+    compose_epsilon,
     gaussian_epsilon,
     without_sampler_error,
 )
@@ -22,11 +27,15 @@ from ._repeat import (
     distribution_for_coverage,
 )
 
-# Noisy numbers drawn by one fit, until a fit tells how many it really draws.
+# Noisy numbers drawn by one fit, at least, or until a fit tells how many it draws.
 DRAWS_PER_FIT = 10_000
 # And behind an encoder, where how many it draws depends on what that releases: enough
 # for a linear model if each of so many columns becomes 29.
-DRAWS_BEHIND, USUAL_WIDTH = 10_000_000, 150
+DRAWS_BEHIND = 10_000_000
+# Columns and classes of which a linear model draws less than it foresees.
+USUAL_WIDTH, USUAL_CLASSES = 150, 10
+# By so much a fit may cost more than its epsilon, in rounding.
+SLACK = 1.0 + 1e-9
 # Of fits, the plainer first: each is of those behind it as well.
 KINDS = "gaussian", "threshold", "approximate"
 # Of delta, for fits that show names by their noisy counts: twice what the steps of a
@@ -65,6 +74,19 @@ class FitShare:
         """What to compare two ways by."""
         return self.epsilon if self.kind == "approximate" else self.mu
 
+    @property
+    def most(self) -> float:
+        """Gaussian-DP parameter of a fit at most: the sum of all is rounded, too."""
+        return self.mu * (1.0 - 1e-10)
+
+    def events(self, n_fits: int) -> tuple[PrivacyEvent, ...]:
+        """What so many fits cost together."""
+        if self.kind == "approximate":
+            return (DeclaredEvent(self.epsilon * SLACK, self.delta),) * n_fits
+        noise = GaussianEvent(self.most * math.sqrt(n_fits), n_fits * self.n_draws)
+        shown = (ThresholdEvent(self.failure),) if self.failure else ()
+        return (noise, *shown * n_fits)
+
 
 @dataclass(frozen=True)
 class SearchPlan:
@@ -95,6 +117,15 @@ class SearchPlan:
     fit: FitShare
     score_mu: float | None
     selection_epsilon: float | None
+
+    def events(self, n_statistics: int) -> tuple[PrivacyEvent, ...]:
+        """What composition costs a record: all fits, or the choice that scores it."""
+        if self.score_mu is None:
+            choice = PureEvent(self.selection_epsilon)
+        else:
+            scores = self.score_mu * math.sqrt(self.n_candidates)
+            choice = GaussianEvent(scores, self.n_candidates * n_statistics)
+        return (MaximumEvent(self.fit.events(self.n_candidates), (choice,)),)
 
 
 def plan_search(
@@ -255,6 +286,21 @@ class ValidationPlan:
 
     fit: FitShare
     score_mu: float
+
+    def events(self, n_train_folds: int, n_statistics: int) -> tuple[PrivacyEvent, ...]:
+        """What a record costs: the fits that see it, and the score that does."""
+        score = GaussianEvent(self.score_mu, n_statistics)
+        return (*self.fit.events(n_train_folds), score)
+
+
+def total_of(events, epsilon: float, delta: float) -> tuple[PrivacyEvent, ...]:
+    """What is paid for: events that cost no more than is asked, or just that.
+
+    Beside others in a ledger such events compose to less.
+    """
+    if epsilon < math.inf and compose_epsilon(events, delta) <= epsilon:
+        return events
+    return (DeclaredEvent(epsilon, delta),)
 
 
 def plan_validation(

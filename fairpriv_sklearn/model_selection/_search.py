@@ -34,10 +34,11 @@ from .._wall import (
     open_wall,
     refuse_target,
     refuse_widths,
+    surely,
 )
 from ..postprocessing import enough_rows
 from . import _candidates as candidates
-from ._plan import FitShare, SearchPlan, plan_search
+from ._plan import FitShare, SearchPlan, plan_search, total_of
 from ._scoring import SCORE_NAMES, BoundedScore, ConstrainedScore, ranking, table_of
 from ._task import (
     SCORE_NEEDS_GROUPS,
@@ -160,8 +161,7 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         candidates.refuse_without_budget(self.estimator)
         grid = self._candidates(noise_source(0))
         public = public_facts(self)
-        kind = candidates.expected_kind(self.estimator, grid, public)
-        n_draws = candidates.draws_per_fit(self.estimator, grid, public)
+        kind, n_draws = candidates.expected_fit(self.estimator, grid, public)
         return self._plan(len(grid), kind, n_draws, n_statistics=1)
 
     def _candidates_to_check(self) -> list:
@@ -180,7 +180,7 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
 
     def _refuse_shares(self, grid, plan: SearchPlan, public: dict, X=None) -> None:
         """Refuse a candidate whose fit, or second fit, its share cannot pay for."""
-        shares = [plan.fit] + [self._refit_share()] * self.refit
+        shares = [plan.fit] + [self._refit_budget()] * self.refit
         candidates.refuse_shares(self.estimator, grid, shares, public, X)
 
     def _refuse_target(self, X, y) -> None:
@@ -237,12 +237,14 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         grid = self._candidates(noise)
         asked = self.estimator, grid, task, self.ledger
         facts, said = candidates.check_candidates(*asked)
-        kind = candidates.expected_kind(self.estimator, grid, task.public)
-        n_draws = candidates.draws_per_fit(self.estimator, grid, task.public, task.X)
+        told = self.estimator, grid, task.public
+        kind, n_draws = candidates.expected_fit(*told, task.X)
         plan = self._plan(len(grid), kind, n_draws, task.statistic.size)
         self._refuse_shares(grid, plan, task.public, task.X)
         candidates.warn_of_lowered(self.estimator, grid, plan.fit, task.public)
-        wall = self._open_wall(task, noise)
+        foreseen = self._is_foreseen(grid, plan, task)
+        again = self._refit_share(grid, task, n_draws) if self.refit else None
+        wall = self._open_wall(task, noise, plan if foreseen else None, again)
         holdout = wall.random_split(task.n_rows, self.holdout_size)
         train, test = np.flatnonzero(~holdout), np.flatnonzero(holdout)
 
@@ -254,10 +256,11 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
                 model, params, guarantee = search(grid, task, train, test, plan, wall)
                 break
             except candidates.OtherCost as cost:
+                candidates.refuse_unforeseen(foreseen)
                 # The first guarantee tells, whatever the data: start again.
                 kind, n_draws = cost.kind, cost.n_draws
         if self.refit:
-            model, guarantee = self._refit(task, params, noise)
+            model, guarantee = self._refit(task, params, noise, again)
         facts = dict.fromkeys([*guarantee.conditional_on, *sorted(facts)])
         candidates.warn_of_facts(facts.keys() - said)
 
@@ -295,17 +298,32 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
             permute_and_flip=table_of(self._scoring()) is None,
         )
 
-    def _open_wall(self, task: Task, noise: NoiseSource) -> PrivacyFilter:
-        """The total, whatever way the search takes: calibration spends it all."""
+    def _is_foreseen(self, grid, plan, task) -> bool:
+        """Whether all is composed, and costs what is planned."""
+        if plan.method == "repeat":
+            return False  # its theorem states epsilon and delta alone
+        n_records = None
+        if self.neighboring == "replace_one":
+            n_records = surely(task.n_rows, 1.0 - self.holdout_size)
+        told = self.estimator, grid, plan.fit, task.public, n_records
+        return candidates.are_foreseen(*told)
+
+    def _open_wall(self, task: Task, noise, plan, again) -> PrivacyFilter:
+        """The total, as composed where that is foreseen: calibration spends it all."""
         scores = Release(
             Scores.name, "gaussian", np.inf, task.statistic.size, times=_MOST_RUNS
         )
         choice = Release(_CHOICE, "selection", np.inf, 1)
-        total = DeclaredEvent(self.epsilon, self.delta)
-        plan = [Combined(_WHAT, total, (scores, choice), _THEOREM)]
+        total = (DeclaredEvent(self.epsilon, self.delta),)
+        if plan is not None:
+            events = plan.events(task.statistic.size)
+            if again is not None:
+                events += again.events(1)
+            total = total_of(events, self.epsilon, self.delta)
+        lines = [Combined(_WHAT, total, (scores, choice), _THEOREM)]
         assumed = enough_rows(self.neighboring, self.holdout_size)
         facts = (*task.assumptions, *assumed)
-        return open_wall(self, plan, facts=facts, noise=noise)
+        return open_wall(self, lines, facts=facts, noise=noise)
 
     def _best_of_a_random_number(self, grid, task, train, test, plan, wall):
         """Repeat and select: candidates are drawn with replacement."""
@@ -352,16 +370,22 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
             place = ranking(self._scoring(), reading)
         return (model is not None, place, int(wall.noise.public().uint64(1)[0]))
 
-    def _refit(self, task, params, noise):
+    def _refit(self, task, params, noise, share):
         """Fit the winner again, on all rows, with what was kept for it."""
-        share, rows = self._refit_share(), np.arange(task.n_rows)
+        rows = np.arange(task.n_rows)
         fitted = task.run(self.estimator, params, rows, share, noise)
         return unless_it_failed(fitted, _WINNER)
 
-    def _refit_share(self) -> FitShare:
+    def _refit_budget(self) -> FitShare:
         epsilon = self.epsilon * self.refit_fraction
         delta = self.delta * self.refit_fraction
         return FitShare("approximate", epsilon, delta, np.inf, 0)
+
+    def _refit_share(self, grid, task, n_draws) -> FitShare:
+        """What the winner's second fit may cost, whichever candidate wins."""
+        n_records = task.n_rows if self.neighboring == "replace_one" else None
+        told = self.estimator, grid, self._refit_budget(), task.public, n_records
+        return candidates.foreseen_share(*told, n_draws)
 
     @property
     def classes_(self):
@@ -609,7 +633,7 @@ class DPGridSearchCV(_PrivateSearch):
     ...     model, {"fairness_weight": [0.0, 0.5, 0.9]}, epsilon=3.0, random_state=0
     ... )
     >>> search = search.fit(X, y, sensitive_features=group)
-    >>> sorted(search.best_params_), search.privacy_.epsilon
+    >>> sorted(search.best_params_), round(search.privacy_.epsilon, 6)
     (['fairness_weight'], 3.0)
     """
 
@@ -786,7 +810,7 @@ class DPRandomizedSearchCV(_PrivateSearch):
     ...     random_state=0,
     ... )
     >>> search = search.fit(X, y, sensitive_features=group)
-    >>> sorted(search.best_params_), search.privacy_.epsilon
+    >>> sorted(search.best_params_), round(search.privacy_.epsilon, 6)
     (['fairness_weight'], 3.0)
     """
 

@@ -27,10 +27,11 @@ from .._wall import (
     PrivacyGuarantee,
     Release,
     noise_source,
+    surely,
 )
 from ..postprocessing import enough_rows
 from . import _candidates as candidates
-from ._plan import ValidationPlan, plan_validation
+from ._plan import ValidationPlan, plan_validation, total_of
 from ._scoring import BoundedScore, ConstrainedScore, Reading, table_of
 from ._task import Scores, Task, default_scoring, make_task, unless_it_failed
 
@@ -120,6 +121,14 @@ class _Folds:
         """In how many training sets a record is, at most."""
         always = self.assumption is not None and bool((self.fold_of < 0).any())
         return self.n_folds - 1 + always
+
+    def least_records(self, task: Task) -> int | None:
+        """How many records each fit sees at least, if that is public."""
+        if task.neighboring != "replace_one":
+            return None
+        if self.fold_of is None:
+            return surely(task.n_rows, 1 - 1 / self.n_folds)
+        return min(len(train) for train, _ in self)
 
     def assumptions(self, neighboring: str) -> tuple[str, ...]:
         """What the guarantee takes for granted about the folds."""
@@ -270,7 +279,7 @@ def dp_cross_validate(
     >>> result = dp_cross_validate(
     ...     model, X, y, sensitive_features=group, cv=3, epsilon=3.0, random_state=0
     ... )
-    >>> result.scores["accuracy"].scores.shape, result.privacy_.epsilon
+    >>> result.scores["accuracy"].scores.shape, round(result.privacy_.epsilon, 6)
     ((3,), 3.0)
     """
     scorings = _scorings(scoring, estimator)
@@ -285,18 +294,22 @@ def dp_cross_validate(
     noise = noise_source(random_state)
     folds = _folds(cv, task)
     _, said = candidates.check_candidates(estimator, [{}], task, ledger)
-    kind = candidates.expected_kind(estimator, [{}], task.public)
-    n_draws = candidates.draws_per_fit(estimator, [{}], task.public, task.X)
     size = task.statistic.size
     asked = folds.n_fits_per_record, epsilon, delta
     shared = {"score_fraction": score_fraction, "n_statistics": size}
+    kind, n_draws = candidates.expected_fit(estimator, [{}], task.public, task.X)
     plan = plan_validation(*asked, kind=kind, n_draws=n_draws, **shared)
     candidates.refuse_shares(estimator, [{}], [plan.fit], task.public, task.X)
     scores = Release(Scores.name, "gaussian", math.inf, size, times=folds.n_folds)
     what = f"cross-validation in {folds.n_folds} folds, models and noisy scores"
+    told = estimator, [{}], plan.fit, task.public, folds.least_records(task)
+    total = (DeclaredEvent(epsilon, delta),)
+    if foreseen := candidates.are_foreseen(*told):
+        events = plan.events(folds.n_fits_per_record, size)
+        total = total_of(events, epsilon, delta)
     wall = PrivacyFilter(
         "dp_cross_validate",
-        [Combined(what, DeclaredEvent(epsilon, delta), (scores,), _THEOREM)],
+        [Combined(what, total, (scores,), _THEOREM)],
         delta=delta,
         neighboring=neighboring,
         facts=(*task.assumptions, *folds.assumptions(neighboring)),
@@ -312,6 +325,7 @@ def dp_cross_validate(
             models, readings, caveats = _run(estimator, task, folds, plan, wall, said)
             break
         except candidates.OtherCost as cost:
+            candidates.refuse_unforeseen(foreseen)
             paid = {"kind": cost.kind, "n_draws": cost.n_draws}
             plan = plan_validation(*asked, **paid, **shared)
     return CrossValidation(

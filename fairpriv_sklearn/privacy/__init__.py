@@ -17,7 +17,13 @@ from ._budget._refusals import (
     refuse_without_room,
     rehearse,
 )
-from ._budget._with_budget import places_told, tell_again, untell, with_budget
+from ._budget._with_budget import (
+    places_told,
+    surely,
+    tell_again,
+    untell,
+    with_budget,
+)
 from ._card import CardLine, DeploymentCard, deployment_card
 from ._composed import roomier
 from ._facts import (

@@ -26,7 +26,7 @@ from ._costs import (
 from ._division import budget_of_steps, settings_of
 from ._pipeline import BudgetPipeline
 
-# Standard deviations by which more records are expected than are needed.
+# Standard deviations by which more records are expected than there are at least.
 _SURE = 6.0
 
 
@@ -183,13 +183,19 @@ def _are_enough(estimator, place: str, n_records: int | None, least: int) -> boo
     """Whether what a repair fits sees more records, but by next to no chance."""
     if n_records is None or not place:
         return False
-    seen = float(n_records)
+    part = 1.0
     for path, step in private_steps(estimator).items():
         model = argument_of(path, "estimator")
         if place == model or is_inside(place, model):
             others = step.calibration_size, step.group_size if step.blind else 0.0
-            seen *= 1.0 - math.fsum(one for one in others if isinstance(one, Real))
-    return seen - _SURE * math.sqrt(max(seen, 0.0)) > least
+            part *= 1.0 - math.fsum(one for one in others if isinstance(one, Real))
+    return surely(n_records, part) > least
+
+
+def surely(n_records: int, part: float) -> int:
+    """How many records are drawn at least, but by next to no chance."""
+    expected = max(part * n_records, 0.0)
+    return math.floor(expected - _SURE * math.sqrt(expected))
 
 
 def places_told(estimator) -> list[str]:
