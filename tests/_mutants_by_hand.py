@@ -4959,8 +4959,8 @@ MUTANTS = [
     (
         "h1371",
         "postprocessing/_phases.py",
-        "check_arguments(self.given, self.n_columns, len(self.stand_in.classes))",
-        "check_arguments(self.given, self.n_columns)",
+        "n_labels = len(self.stand_in.classes) if self._is_classifier else 2",
+        "n_labels = 2",
         "a repair spends before a solver meets more labels than it takes",
     ),
     (
@@ -5839,6 +5839,34 @@ MUTANTS = [
         "    if _waiting.later is not None and not _is_hushed.is_on:",
         "    if _waiting.later is not None:",
         "what the fits inside a repair say, which nobody is told, is said after all",
+    ),
+    (
+        "h1970",
+        "_door/groups.py",
+        "            named_positions(self.sensitive_features, n_columns)\n\n",
+        "            pass\n\n",
+        "positions that a model in a vote names and no table has are refused when the budget is spent",
+    ),
+    (
+        "h1977",
+        "_door/inside.py",
+        "    if not named and n_columns is not None and isinstance(first, DPEstimator):",
+        "    if False:",
+        "a column that a model inside names, of a table without names, is refused when the budget is spent",
+    ),
+    (
+        "h1978",
+        "model_selection/_candidates.py",
+        "known = {} if own is None or task.given is not None else",
+        "known = {} if own is None else",
+        "a candidate with a column of its own is told the groups of the call",
+    ),
+    (
+        "h1979",
+        "_door/groups.py",
+        '    if not named:\n        raise ValueError("sensitive_features has no column; pass at least one.")\n    return named',
+        "    return named",
+        "an empty list of columns inside is refused when the budget is spent",
     ),
     (
         "h1690",

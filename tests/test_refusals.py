@@ -4039,3 +4039,36 @@ def test_a_sparse_table_that_is_a_dict_of_keys_is_a_table():
     network = DPWassersteinAutoencoder(bounds=(-40, 40), fairness_weight=0.0)
     with pytest.raises(TypeError, match="[Ss]parse"):
         network.fit(sparse.dok_array(X))
+
+
+@pytest.mark.parametrize("named", [[], 5, [-3], [0, 1, 2], "sex", ["sex"]])
+@pytest.mark.parametrize("kind", ["repair", "vote", "search", "validation"])
+def test_columns_that_a_model_inside_names_and_no_table_has(kind, named):
+    """The fit of the model inside said so, when the budget was spent."""
+    ledger, model = PrivacyLedger(50.0, 1e-3), logistic(sensitive_features=named)
+    given = {"sensitive_features": GROUP}
+    with pytest.raises(ValueError, match="sensitive_features") as said:
+        clone(model).fit(X, Y)
+    if kind == "vote":  # of text nobody knows there whether the table has names
+        named = named if named not in ("sex", ["sex"]) else []
+        model = VotingClassifier(
+            [("a", model.set_params(sensitive_features=named))], voting="soft"
+        )
+    with pytest.raises(ValueError, match="sensitive_features") as refusal:
+        if kind == "validation":
+            dp_cross_validate(model, X, Y, ledger=ledger, **given)
+        elif kind == "search":
+            DPGridSearchCV(model, {}, ledger=ledger).fit(X, Y, **given)
+        else:
+            decisions(model, ledger=ledger).fit(X, Y, **given)
+    assert kind == "vote" or str(refusal.value) == str(said.value)
+    assert ledger.spends() == []
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_groups_of_the_call_are_not_those_of_a_column_that_a_candidate_names():
+    """The list of these, which it was told, stopped its fit when all was paid."""
+    table, given = np.column_stack([X, GROUP + 5]), {"sensitive_features": GROUP}
+    model = logistic(sensitive_features=[2], bounds=None, data_norm=1.0)
+    DPGridSearchCV(model, {}, epsilon=3.0).fit(table, Y, **given)
+    dp_cross_validate(model, table, Y, cv=2, epsilon=3.0, **given)

@@ -71,6 +71,13 @@ class GroupsMixin:
         super()._check_arguments()
         _named_columns(self.sensitive_features)
 
+    def _refuse_width(self, n_columns: int | None, learnt) -> None:
+        super()._refuse_width(n_columns, learnt)
+        named = _named_columns(self.sensitive_features)
+        # Whether a table has names is known to who reads it.
+        if n_columns is not None and not any(isinstance(one, str) for one in named):
+            named_positions(self.sensitive_features, n_columns)
+
     def _refuse_without_groups(self) -> None:
         if self._needs_groups:
             raise ValueError(needed(self))
@@ -467,6 +474,8 @@ def _named_columns(named) -> list:
             "sensitive_features in the constructor must be a function, or name columns "
             "of X by names or positions; labels of rows go to fit."
         )
+    if not named:
+        raise ValueError("sensitive_features has no column; pass at least one.")
     return named
 
 

@@ -8,17 +8,23 @@ from sklearn.utils import get_tags
 from .._shared.nested import last_step, owners
 from .._wall import refuse_arguments, refuse_together, refuse_widths
 from .estimator import DPEstimator
+from .groups import named_positions
 from .labels import public_classes
 
 
-def check_arguments(estimator, n_columns: int | None, n_labels: int = 2) -> None:
+def check_arguments(
+    estimator, n_columns: int | None, n_labels: int = 2, *, named: bool = True
+) -> None:
     """Refuse arguments, nested ones too, that are wrong for any table of this width.
 
-    Or of any, without one.
+    Or of any, without one; and columns that are named where the table names none.
 
     For who fits others, before anything is spent.
     """
     check_nested_arguments(estimator)
+    first = first_step(estimator)
+    if not named and n_columns is not None and isinstance(first, DPEstimator):
+        named_positions(getattr(first, "sensitive_features", None), n_columns)
     last = last_step(estimator)
     if isinstance(last, BaseEstimator):
         refuse_together(last, n_labels)

@@ -398,7 +398,8 @@ def _reads_known_groups(chosen, estimator, task) -> bool:
         if place.rpartition("__")[2] == "sensitive_features" and columns is not None
     }
     own = getattr(estimator, "sensitive_features", None)
-    known = {} if own is None else {"sensitive_features": own}
+    # Labels of the call are not those of columns that a candidate names itself.
+    known = {} if own is None or task.given is not None else {"sensitive_features": own}
     if task.groups is None or repr(named) != repr(known):
         return False  # nobody here knows them, or of some steps they are others
     steps = budget_owners(chosen)  # those inside a repair are not handed groups
@@ -490,7 +491,8 @@ def check_candidates(
     for params in grid:
         chosen = told(made(estimator, params), task.public)
         lists.update(map(tuple, label_lists(chosen)))
-        check_arguments(chosen, n_columns_of(task.X))
+        has_names = hasattr(task.X, "columns")
+        check_arguments(chosen, n_columns_of(task.X), named=has_names)
         _refuse_mute(chosen, task.statistic.response_methods)
         refuse_unpaid(chosen, ledger)
         refuse_spreading(pure_clone(chosen), "The estimator of the search")

@@ -121,10 +121,9 @@ class Model:
             self._refuse_another_width()
             self._refuse_several_outputs()
             self.fitted = self.given
-        elif self._is_classifier:
-            check_arguments(self.given, self.n_columns, len(self.stand_in.classes))
         else:
-            check_arguments(self.given, self.n_columns)
+            n_labels = len(self.stand_in.classes) if self._is_classifier else 2
+            check_arguments(self.given, self.n_columns, n_labels, named=self.named)
         if self._is_classifier:
             refuse_other_labels(self.name, self.given, self.stand_in.classes_.tolist())
         refuse_spreading(pure_clone(self.given), f"The {self.name}")
