@@ -3325,7 +3325,7 @@ def test_a_large_budget_is_not_lost_to_rounding(epsilon):
         assert repair.fit(X, Y, sensitive_features=GROUP).privacy_.epsilon <= epsilon
         found = search(decisions(logistic()), epsilon=epsilon)
         found.fit(X, Y, sensitive_features=GROUP)
-        assert found.privacy_.epsilon == epsilon
+        assert (1 - 1e-8) * epsilon < found.privacy_.epsilon <= epsilon
 
 
 @pytest.mark.parametrize("over", [1e-9, -1e-9])
