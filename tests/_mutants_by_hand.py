@@ -4605,13 +4605,6 @@ MUTANTS = [
         "a search spends on a target that no candidate takes",
     ),
     (
-        "h1283",
-        "model_selection/_candidates.py",
-        "        if known is None or isinstance",
-        "        if True or isinstance",
-        "which listed labels occur decides whether a search is refused",
-    ),
-    (
         "h1284",
         "postprocessing/_phases.py",
         "rehearse(self.given, y if listed is None else np.asarray(listed))",

@@ -70,8 +70,8 @@ def test_a_table_is_the_same_however_it_is_packed_and_encoded(
     [
         (b"", "is empty"),
         (b"\xef\xbb\xbf \r\n\t", "is empty"),
-        (gzip.compress(b" \n"), "is empty"),
-        (gzip.compress(b"a,b\n1,2\n")[:-9], "damaged archive"),
+        (gzip.compress(b" \n", mtime=0), "is empty"),
+        (gzip.compress(b"a,b\n1,2\n", mtime=0)[:-9], "damaged archive"),
         (b"BZh9 no archive", "damaged archive"),
         (b"\x28\xb5\x2f\xfd rest", "packed by zstd"),
         (b"%PDF-1.7", "is a PDF"),

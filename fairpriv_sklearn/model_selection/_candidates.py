@@ -511,9 +511,7 @@ def check_candidates(
     known = task.public.get("classes")
     for params in grid:
         chosen = told(made(estimator, params), task.public)
-        # Of a known list it will be told, and labels are those of it.
-        if known is None or isinstance(last_step(chosen), DPEstimator):
-            refuse_target(chosen, task.X, task.y)
+        refuse_target(chosen, task.X, task.y)
         rehearse(chosen, task.y if known is None else np.asarray(known))
     of_any = set().union(*conditions)
     said = {fact for fact in of_any if not fact.isidentifier()}
