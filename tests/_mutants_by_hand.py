@@ -4600,8 +4600,8 @@ MUTANTS = [
     (
         "h1282",
         "model_selection/_candidates.py",
-        "            refuse_target(chosen, task.X, task.y)",
-        "            pass",
+        "        refuse_target(chosen, task.X, task.y)",
+        "        pass",
         "a search spends on a target that no candidate takes",
     ),
     (
