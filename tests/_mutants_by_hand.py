@@ -5785,13 +5785,6 @@ MUTANTS = [
         "one fit for each class that nobody listed is refused when the budget is spent",
     ),
     (
-        "h1969",
-        "model_selection/_candidates.py",
-        "if known is None or isinstance(last_step(chosen), DPEstimator):",
-        "if known is None:",
-        "a fitted model of other classes in a search with a list is refused when the budget is spent",
-    ),
-    (
         "h1971",
         "generative/_base.py",
         '        if learnt and not (isinstance(self.basis, str) and self.basis != "dct"):',
