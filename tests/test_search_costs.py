@@ -1,12 +1,14 @@
 """What searches and cross-validations cost beside other fits in a ledger."""
 
 import math
+from contextlib import nullcontext
 
 import numpy as np
 import pandas as pd
 import pytest
 from _model_selection import Stub, fair_table, logistic, stub_table
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures
 
 from fairpriv_sklearn.accounting import (
     DeclaredEvent,
@@ -28,7 +30,7 @@ from fairpriv_sklearn.model_selection._plan import total_of
 from fairpriv_sklearn.neural_network import DPWassersteinMLPClassifier
 from fairpriv_sklearn.postprocessing import DP2DPClassifier
 from fairpriv_sklearn.preprocessing import DPTableEncoder
-from fairpriv_sklearn.privacy import PrivacyLedger, with_budget
+from fairpriv_sklearn.privacy import PrivacyLeakWarning, PrivacyLedger, with_budget
 
 PUBLIC = {"classes": [0, 1], "groups": [0, 1]}
 
@@ -215,6 +217,66 @@ def test_fits_that_a_plan_foresees_are_made_once(monkeypatch):
     wide = np.tile(X.to_numpy(), 100)
     dp_cross_validate(linear, wide, y / 1.0, cv=2, target_bounds=(0, 1))
     assert len(made) == 2
+
+
+def labelled(n_columns, n_classes, n_groups=1, n_rows=300):
+    rows = np.arange(n_rows)
+    X = np.cos(np.outer(rows, 1.0 + np.arange(n_columns)))
+    return X, rows % n_classes, rows // n_classes % n_groups
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+@pytest.mark.parametrize(
+    ("model", "sizes"),
+    [
+        (logistic(bounds=(-1, 1), max_iter=15), (140, 10, 5)),
+        (logistic(bounds=(-1, 1), max_iter=100, fairness_weight=0), (140, 10, 1)),
+        (DP2DPClassifier(plain(bounds=(-1, 1)), blind=True), (3, 2, 60)),
+    ],
+    ids=["groups", "classes", "blind"],
+)
+def test_no_fit_draws_more_numbers_than_are_planned(model, sizes, is_told):
+    """Gradients grow with columns, classes and groups; the count is what it drew."""
+    X, y, group = labelled(*sizes)
+    own = {"classes": list(range(sizes[1])), "groups": list(range(sizes[2]))}
+    inside = {f"estimator__{k}": None for k in own if "estimator" in model.get_params()}
+    model.set_params(**dict.fromkeys(own), **inside)
+    given = {"sensitive_features": group} if sizes[2] > 1 else {}
+    about = {"cv": 2, "random_state": 0, "return_estimator": True, **given}
+    reads = nullcontext() if is_told else pytest.warns(PrivacyLeakWarning)
+    with reads:
+        result = dp_cross_validate(model, X, y, **about, **own if is_told else {})
+    (fit, _), (claim,) = result.estimators, result.privacy_.events
+    drawn = candidates._gaussian_cost(fit.privacy_.events)[1]
+    assert isinstance(claim, GaussianEvent) and claim.n_draws >= drawn > 100_000
+
+
+def test_of_a_table_that_others_widen_nothing_is_foreseen():
+    """How many columns a model sees is not known before: products of 30 are 496."""
+    X, y, _ = labelled(30, 2, n_rows=6000)
+    line = DPLinearRegression(bounds=(-1, 1), target_bounds=(0, 1))
+    piped = make_pipeline(PolynomialFeatures(), line)
+    ledger, about = PrivacyLedger(9.0, 1e-5), {"target_bounds": (0, 1)}
+    result = dp_cross_validate(piped, X, y / 1.0, cv=2, ledger=ledger, **about)
+    assert result.privacy_.events == (DeclaredEvent(1.0, 1e-5),)
+    grid = {"dplinearregression__alpha": [0.1, 1.0]}
+    for method in ("compose", "repeat"):
+        search = DPGridSearchCV(piped, grid, method=method, refit=True, epsilon=4.0)
+        search.fit(X, y / 1.0)
+        assert search.privacy_.events == (DeclaredEvent(4.0, 1e-5),)
+        (event,) = search.best_estimator_[-1].privacy_.events
+        assert event.n_draws > 100_000
+
+
+def test_a_search_that_foresees_too_few_draws_fits_its_winner_again(monkeypatch):
+    """Of repeat and select nothing is foreseen, so its second fit may draw more."""
+    monkeypatch.setattr(candidates, "_as_many", lambda *_: 1.0)
+    X, y, _ = labelled(140, 10)
+    model = logistic(bounds=(-1, 1), fairness_weight=0, max_iter=100, groups=None)
+    own = {"classes": list(range(10)), "method": "repeat", "random_state": 0}
+    search = DPGridSearchCV(model.set_params(classes=None), [{}] * 2, refit=True, **own)
+    (event,) = search.fit(X, y).best_estimator_.privacy_.events
+    assert event.n_draws > 100_000
 
 
 def test_names_that_several_fits_show_are_counted_each():

@@ -48,6 +48,8 @@ from ..mechanisms import (
 from ..privacy import (
     CONDITIONAL,
     CONSTANT_SHARE,
+    DRAWS_OF_ONE,
+    FEW_DRAWS,
     KEY_SHARE,
     READ,
     Fact,

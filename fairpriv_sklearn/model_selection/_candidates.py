@@ -47,6 +47,8 @@ from .._shared.rowwise import BLOCK_ROWS
 from .._shared.sklearn import asks_for, routing_enabled, safe_indexing
 from .._wall import (
     CONDITIONAL,
+    DRAWS_OF_ONE,
+    FEW_DRAWS,
     EitherEvent,
     GaussianEvent,
     MaximumEvent,
@@ -83,7 +85,6 @@ from ._plan import (
     DRAWS_PER_FIT,
     KINDS,
     SLACK,
-    USUAL_CLASSES,
     USUAL_WIDTH,
     FitShare,
 )
@@ -99,6 +100,7 @@ _DEAR = (
 _RELABEL = """BaggingClassifier OneVsOneClassifier OneVsRestClassifier
     OutputCodeClassifier StackingClassifier TransformedTargetRegressor
     VotingClassifier""".split()
+_LISTS = "classes", "groups"
 # What an estimator that is not told it may read from the data.
 _FACTS = ("bounds", "classes", "data_norm", "groups", "target_bounds")
 
@@ -214,19 +216,18 @@ def refuse_without_budget(estimator) -> None:
         )
 
 
-def expected_fit(estimator, grid: list[dict], public: dict, X=None) -> tuple[str, int]:
+def expected_fit(estimator, grid: list[dict], public: dict, X=None, task=None):
     """Kind that the guarantees of all fits are of, and noisy numbers of one of them.
 
     By public arguments, which are checked, for enough records; of what is not known a
-    guess. A wrong one costs time and nothing else: the guarantees are checked.
+    guess. Of a task, lists that a fit would read are as long as those of all rows.
     """
     n_columns = 0 if X is None else n_columns_of(X) or 0
-    n_classes = len(public.get("classes") or ())
-    wide = max(1.0, n_columns / USUAL_WIDTH) ** 2 * max(1.0, n_classes / USUAL_CLASSES)
     kinds, most = [], DRAWS_PER_FIT
     for params in grid:
         chosen = told(made(estimator, params), public)
         untell(chosen, places_told(chosen))
+        wide = _as_many(n_columns, *(_n_labels(chosen, k, task) for k in _LISTS))
         events = _events_of_enough(chosen)
         kinds.append(_kind_of(events))
         n_draws = _gaussian_cost(events)[1]
@@ -236,6 +237,29 @@ def expected_fit(estimator, grid: list[dict], public: dict, X=None) -> tuple[str
             continue  # far from what it draws: of a network in a table of any width
         most = max(most, math.ceil(wide * n_draws))
     return max(kinds, key=KINDS.index), most
+
+
+def _as_many(n_columns: int, n_classes: int, n_groups: int) -> float:
+    """How many times as many numbers as it foresees a step may draw in such a table.
+
+    The largest of products of a pair of columns, once; of gradients with their pulls
+    towards other groups of each class, in a step; of what a blind repair measures.
+    """
+    slopes = (n_columns + 1) * n_classes * (2 + n_classes * n_groups)
+    rates = (n_classes * n_groups) ** 3
+    squared = max(1.0, n_columns / USUAL_WIDTH) ** 2
+    return max(squared, slopes / DRAWS_OF_ONE, rates / FEW_DRAWS)
+
+
+def _n_labels(chosen, name: str, task=None) -> int:
+    """How many classes or groups a candidate tells apart at most."""
+    given = chosen.get_params().items()
+    found = [v for place, v in given if place.rpartition("__")[2] == name]
+    lengths = [len(listed) for listed in found if listed is not None]
+    if not lengths and task is not None and name in _read_by_fits(chosen, task):
+        known = name == "classes" or task.groups is not None
+        lengths = [len(task.labels(name))] if known else []
+    return max(lengths, default=2)
 
 
 def _events_of_enough(chosen) -> list[PrivacyEvent]:
@@ -277,6 +301,8 @@ def _foreseen(estimator, grid, share, public, n_records) -> tuple[float, int, fl
     for params in grid:
         asked = estimator, params, share, noise_source(0), public, n_records
         chosen = candidate(*asked)
+        if _may_widen(chosen):
+            return math.inf, 0, 0.0
         given = chosen.get_params().items()
         least = [few for name, few in given if name.endswith("min_records") and few]
         if any(n_records is None or few > n_records for few in least) or not all(
@@ -285,6 +311,13 @@ def _foreseen(estimator, grid, share, public, n_records) -> tuple[float, int, fl
             return math.inf, 0, 0.0
         costs.append(_gaussian_cost(_events_of_enough(chosen)))
     return tuple(map(max, zip(*costs, strict=True)))
+
+
+def _may_widen(chosen) -> bool:
+    """Whether others' steps may hand a model more columns than those of the table."""
+    owners = nested.owners(chosen).values()
+    theirs = (hasattr(one, "transform") and not is_ours(one) for one in owners)
+    return any(theirs) and not _has_encoder(chosen)
 
 
 def refuse_unforeseen(foreseen: bool) -> None:

@@ -32,8 +32,8 @@ DRAWS_PER_FIT = 10_000
 # And behind an encoder, where how many it draws depends on what that releases: enough
 # for a linear model if each of so many columns becomes 29.
 DRAWS_BEHIND = 10_000_000
-# Columns and classes of which a linear model draws less than it foresees.
-USUAL_WIDTH, USUAL_CLASSES = 150, 10
+# Columns of which the products of all pairs are less than a linear model foresees.
+USUAL_WIDTH = 150
 # By so much a fit may cost more than its epsilon, in rounding.
 SLACK = 1.0 + 1e-9
 # Of fits, the plainer first: each is of those behind it as well.

@@ -238,12 +238,14 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         asked = self.estimator, grid, task, self.ledger
         facts, said = candidates.check_candidates(*asked)
         told = self.estimator, grid, task.public
-        kind, n_draws = candidates.expected_fit(*told, task.X)
+        kind, n_draws = candidates.expected_fit(*told, task.X, task)
         plan = self._plan(len(grid), kind, n_draws, task.statistic.size)
         self._refuse_shares(grid, plan, task.public, task.X)
         candidates.warn_of_lowered(self.estimator, grid, plan.fit, task.public)
         foreseen = self._is_foreseen(grid, plan, task)
-        again = self._refit_share(grid, task, n_draws) if self.refit else None
+        again = self._refit_budget() if self.refit else None
+        if again is not None and foreseen:
+            again = self._refit_share(grid, task, n_draws)
         wall = self._open_wall(task, noise, plan if foreseen else None, again)
         holdout = wall.random_split(task.n_rows, self.holdout_size)
         train, test = np.flatnonzero(~holdout), np.flatnonzero(holdout)
@@ -373,7 +375,10 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
     def _refit(self, task, params, noise, share):
         """Fit the winner again, on all rows, with what was kept for it."""
         rows = np.arange(task.n_rows)
-        fitted = task.run(self.estimator, params, rows, share, noise)
+        try:
+            fitted = task.run(self.estimator, params, rows, share, noise)
+        except candidates.OtherCost:
+            candidates.refuse_unforeseen(True)
         return unless_it_failed(fitted, _WINNER)
 
     def _refit_budget(self) -> FitShare:

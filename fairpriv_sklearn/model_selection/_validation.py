@@ -297,7 +297,7 @@ def dp_cross_validate(
     size = task.statistic.size
     asked = folds.n_fits_per_record, epsilon, delta
     shared = {"score_fraction": score_fraction, "n_statistics": size}
-    kind, n_draws = candidates.expected_fit(estimator, [{}], task.public, task.X)
+    kind, n_draws = candidates.expected_fit(estimator, [{}], task.public, task.X, task)
     plan = plan_validation(*asked, kind=kind, n_draws=n_draws, **shared)
     candidates.refuse_shares(estimator, [{}], [plan.fit], task.public, task.X)
     scores = Release(Scores.name, "gaussian", math.inf, size, times=folds.n_folds)

@@ -3,6 +3,8 @@
 from .._shared.guarded import WrappedEstimatorError, show_wrapped_errors
 from ._budget._costs import (
     CONSTANT_SHARE,
+    DRAWS_OF_ONE,
+    FEW_DRAWS,
     KEY_SHARE,
     has_budget,
     is_encoder,

@@ -28,7 +28,7 @@ from .._guarantee import PrivacyGuarantee, own_events
 # Noisy numbers of one step, at most, whose sampler errs a little: of linear models,
 # repairs and encoders, in all or in an iteration, and of generators; inputs and outputs
 # of a network, at most.
-_FEW_DRAWS, _DRAWS_OF_ONE, _MANY_DRAWS = 10**5, 10**3, 10**8
+FEW_DRAWS, DRAWS_OF_ONE, _MANY_DRAWS = 10**5, 10**3, 10**8
 _INPUTS, _OUTPUTS = 1 << 14, 1 << 10
 # How many more draws cover what is gained where one of several steps makes fewer.
 _ROOM = 2.25
@@ -143,7 +143,7 @@ def _n_draws(step) -> int:
         return _MANY_DRAWS
     if hidden is None:
         is_number = isinstance(n_steps, Integral)
-        return max(_FEW_DRAWS, int(n_steps) * _DRAWS_OF_ONE if is_number else 0)
+        return max(FEW_DRAWS, int(n_steps) * DRAWS_OF_ONE if is_number else 0)
     hidden = np.ravel(hidden)
     is_wrong = hidden.size and hidden.dtype.kind not in "iu"
     if is_wrong or not isinstance(n_steps, Integral):
