@@ -5745,8 +5745,8 @@ MUTANTS = [
     (
         "h1942",
         "postprocessing/_decisions.py",
-        "why.format(plain.interval[1])",
-        "why.format(plain.interval[0])",
+        "why.format(round_up(plain.interval[1], 2))",
+        "why.format(round_up(plain.interval[0], 2))",
         "groups are said to differ by less than they may",
     ),
     (
@@ -5773,14 +5773,14 @@ MUTANTS = [
     (
         "h1961",
         "privacy/_budget/_refusals.py",
-        "    if errors and errors[0] is not None and all(errors):\n",
-        "    if errors and errors[0] is not None:\n",
+        "    if is_grid and errors and errors[0] is not None and all(errors):\n",
+        "    if is_grid and errors and errors[0] is not None:\n",
         "a search of scikit-learn is refused for its first candidate",
     ),
     (
         "h1962",
         "privacy/_budget/_refusals.py",
-        "    if errors and errors[0] is not None and all(errors):\n        raise errors[0]\n",
+        "    if is_grid and errors and errors[0] is not None and all(errors):\n        raise errors[0]\n",
         "",
         "a search of scikit-learn of which no candidate is valid is refused when the budget is spent",
     ),
@@ -5895,6 +5895,34 @@ MUTANTS = [
         '    if not named:\n        raise ValueError("sensitive_features has no column; pass at least one.")\n    return named',
         "    return named",
         "an empty list of columns inside is refused when the budget is spent",
+    ),
+    (
+        "h2050",
+        "privacy/_budget/_refusals.py",
+        "    if is_grid and errors and",
+        "    if errors and",
+        "a search that draws is refused where the one that is drawn here is not valid",
+    ),
+    (
+        "h2051",
+        "privacy/_budget/_refusals.py",
+        'if re.match("Hist|MLP", type(estimator).__name__):',
+        'if re.match("Hist", type(estimator).__name__):',
+        "a network of scikit-learn is fitted to its end to rows that are made up",
+    ),
+    (
+        "h2052",
+        "_door/_journal.py",
+        "            if not lines:  # before",
+        "            if end and not lines:  # before",
+        "a journal of another version is read as one of this",
+    ),
+    (
+        "h2054",
+        "postprocessing/_decisions.py",
+        "round_up(plain.interval[1], 2)",
+        "round(plain.interval[1], 2)",
+        "groups may differ by more than it is said they may at most",
     ),
     (
         "h1690",

@@ -1229,7 +1229,7 @@ def test_groups_that_clearly_differ_and_are_left_so_are_told(sure, said, strengt
     """Whether features tell nothing of the groups, or the repair does not help."""
     one = model()
     one.repair_notes_, one.group_strength_ = [], strength
-    plain = blind.Measured(0.4, (0.3, 0.456), 0.1, (0.0, 0.2), True, sure=sure)
+    plain = blind.Measured(0.4, (0.3, 0.452), 0.1, (0.0, 0.2), True, sure=sure)
     repaired = blind.Measured(0.41, (0.3, 0.5), 0.2, (0.1, 0.3), True)
     tables = np.broadcast_to(100.0 * np.eye(2), (2, 2, 2, 2))
     with pytest.warns(RepairWarning) as heard:

@@ -1529,7 +1529,8 @@ def test_a_journal_of_another_version_is_refused(tmp_path):
         (None, Death, None),
     ):
         numbered = start if version is None else {**start, "version": version}
-        written = json.dumps(numbered).encode() + b"\n" + b"".join(rest)
+        more = b'{"entry": "of another kind"}\n' if end is ValueError else b""
+        written = json.dumps(numbered).encode() + b"\n" + b"".join(rest) + more
         path.write_bytes(written)
         with pytest.raises(end, match=match), resume(path):
             Fails(bounds=(-1, 1), ledger=ledger).fit(X, y)

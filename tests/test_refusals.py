@@ -1641,8 +1641,21 @@ def test_candidates_of_which_some_are_valid_are_left_to_their_search():
         GridSearchCV(PLAIN, grid, cv=2),
         GridSearchCV(make_pipeline(PLAIN), {"steps": [[("m", TREE)]], **depth}, cv=2),
         RandomizedSearchCV(PLAIN, drawn, n_iter=1, cv=2),
+        RandomizedSearchCV(PLAIN, {"C": [-1.0, 1.0]}, n_iter=2, cv=2),
+        RandomizedSearchCV(PLAIN, {"C": [1.0, -1.0]}, n_iter=2, cv=2),
     ):
         accepted(decisions(model, max_iter=2))
+
+
+def test_a_network_of_scikit_learn_is_tried_for_a_round(monkeypatch):
+    """All of them took a minute of a large one, and more."""
+    heard = []
+    fit = MLPClassifier.fit
+    monkeypatch.setattr(
+        MLPClassifier, "fit", lambda m, *a: heard.append(m.max_iter) or fit(m, *a)
+    )
+    refuse_together(MLPClassifier((2,), max_iter=900))
+    assert heard == [1]
 
 
 WIDTHS = {

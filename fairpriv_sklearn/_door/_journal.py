@@ -36,6 +36,14 @@ def _is_entry(entry) -> bool:
     )
 
 
+def _refuse_other_version(start) -> None:
+    if isinstance(start, dict) and start.get("version", 1) != VERSION:
+        raise ValueError(
+            "This journal was written by another version of the library: go on with "
+            "the one that wrote it, or take another path."
+        )
+
+
 def _append(file: int, content: bytes) -> None:
     while content:
         content = content[os.write(file, content) :]
@@ -100,11 +108,6 @@ class Journal:
             start["digest"] = _digest(wall, start["name"])
             start["rows"] = self._keyed(self._new_key())
             self._write(start)
-        elif start.get("version", 1) != VERSION:
-            raise ValueError(
-                "This journal was written by another version of the library: go on "
-                "with the one that wrote it, or take another path."
-            )
         elif start["digest"] != _digest(wall, start["name"]):
             raise ValueError(
                 "This journal belongs to a fit of another estimator, other parameters "
@@ -206,6 +209,8 @@ class Journal:
                 entry = json.loads(line)
             except ValueError:
                 entry = None
+            if not lines:  # before the entries, which are of other kinds there
+                _refuse_other_version(entry)
             if entry is not None and not _is_entry(entry):
                 raise ValueError(_DAMAGED)
             if not line.endswith(b"\n") or entry is None:

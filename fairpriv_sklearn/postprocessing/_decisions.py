@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.frozen import FrozenEstimator
 
 from .._door.labels import public_classes
+from .._shared.rounded import round_up
 from .._wall import CellCounts, Release, calibrate_gaussian
 from . import _blind as blind
 from . import _certificate as certificate
@@ -26,12 +27,12 @@ TOGETHER = "as all people together"
 STOOD_BACK = {
     "none": (
         "The blind repair stood back: by its noisy certificate the groups do not "
-        "clearly differ. They may by up to {:.2f}; more rows or a larger epsilon may "
+        "clearly differ. They may by up to {}; more rows or a larger epsilon may "
         "tell."
     ),
     "apart": (
         "The blind repair stood back, and the groups are treated differently: by its "
-        "noisy certificate they clearly differ, by up to {:.2f}, and not surely less "
+        "noisy certificate they clearly differ, by up to {}, and not surely less "
         "with it. A stronger model of the groups, more rows or a larger epsilon may "
         "help."
     ),
@@ -444,7 +445,7 @@ class DecisionRepair(MetaRepair):
         if self.repair_ != "repaired":
             is_apart = self.repair_ == "none" and plain.sure > confidence
             why = STOOD_BACK["apart" if is_apart else self.repair_]
-            self._note(why.format(plain.interval[1]))
+            self._note(why.format(round_up(plain.interval[1], 2)))
         elif repaired.interval[0] > self.fairness_tolerance + certificate.HARMLESS:
             self._note(STILL_DIFFER)
 
