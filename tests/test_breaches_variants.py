@@ -388,7 +388,8 @@ def test_folds_without_rows(relation):
         )
         assert np.isfinite(result.scores["neg_mean_absolute_error"].scores).all()
         said.add(result.privacy_.epsilon)
-    assert said == {1.0}
+    (stated,) = said
+    assert 1.0 - 1e-8 < stated <= 1.0
     rows = [a for a in result.privacy_.assumptions if "rows or more" in a]
     assert len(rows) == (relation == "add_remove")
 
