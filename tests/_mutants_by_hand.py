@@ -5850,16 +5850,23 @@ MUTANTS = [
     (
         "h1974",
         "privacy/_budget/_pipeline.py",
-        "        with warned_after_all() as said:\n            fitted = fit(self, X, y, **params)\n        for message, category in said:\n            warn_now(message, category)\n",
-        "        fitted = fit(self, X, y, **params)\n",
+        "            with warned_after_all() as said:\n                return fit(self, X, y, **params)\n",
+        "            said = []\n            return fit(self, X, y, **params)\n",
         "an encoder that has spent stops its pipeline where warnings are errors",
     ),
     (
         "h1975",
         "privacy/_budget/_pipeline.py",
-        "        for message, category in said:\n            warn_now(message, category)\n",
-        "",
+        "            for message, category in said:\n                warn_now(message, category)\n",
+        "            pass\n",
         "a pipeline of one budget warns of nothing that its steps say",
+    ),
+    (
+        "h2060",
+        "privacy/_budget/_pipeline.py",
+        "        finally:  # where",
+        "        except ZeroDivisionError:  # where",
+        "what a step has said that has spent is lost where a later one fails",
     ),
     (
         "h1976",

@@ -20,6 +20,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import all_estimators
 
 from fairpriv_sklearn import audit
@@ -542,6 +543,15 @@ def test_a_raw_table_goes_through_everything_under_one_budget():
     assert set(model.predict(X)) <= {0, 1}
 
 
+class Failing(FunctionTransformer):
+    """Learns nothing, and fails."""
+
+    __fairpriv_row_pure__ = True
+
+    def transform(self, X):
+        raise RuntimeError("on purpose")
+
+
 def test_what_a_step_says_of_its_release_stops_no_later_step():
     """As an error it left an encoder that had spent, and nothing behind it."""
     X = pd.DataFrame({"a": [f"text {i}" for i in range(60)], "b": np.arange(60.0)})
@@ -558,6 +568,13 @@ def test_what_a_step_says_of_its_release_stops_no_later_step():
     with pytest.warns(UserWarning, match="hold texts that too few") as said:
         model.fit(X, y, **given)
     assert said[0].filename == __file__
+    # Where a later step fails, who has spent is fitted, and says so.
+    failing = with_budget(make_pipeline(DPTableEncoder(), Failing(), classifier()), 3.0)
+    failing[0].set_params(min_records=None)
+    failing[-1].set_params(min_records=None)
+    with pytest.warns(UserWarning, match="hold texts that too few"):
+        with pytest.raises(RuntimeError, match="on purpose"):
+            failing.fit(X, y)
     # What a fit inside of a repair says is for nobody.
     inside = make_pipeline(DPTableEncoder(), classifier())
     repair = clone(model[-1]).set_params(estimator=inside, ledger=None)

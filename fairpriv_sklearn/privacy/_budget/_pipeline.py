@@ -28,11 +28,12 @@ def _whole(fit):
     @wraps(fit)
     def fit_all(self, X, y=None, **params):
         params = self._checked(X, y, params)
-        with warned_after_all() as said:
-            fitted = fit(self, X, y, **params)
-        for message, category in said:
-            warn_now(message, category)
-        return fitted
+        try:
+            with warned_after_all() as said:
+                return fit(self, X, y, **params)
+        finally:  # where a step fails, too: those before it are fitted
+            for message, category in said:
+                warn_now(message, category)
 
     return fit_all
 
