@@ -5239,22 +5239,22 @@ MUTANTS = [
     (
         "h2021",
         "model_selection/_plan.py",
-        "noise = GaussianEvent(self.most * math.sqrt(n_fits), n_fits * self.n_draws)",
-        "noise = GaussianEvent(self.most, n_fits * self.n_draws)",
+        "noise = GaussianEvent(share.most * math.sqrt(n_fits), n_fits * share.n_draws)",
+        "noise = GaussianEvent(share.most, n_fits * share.n_draws)",
         "a ledger pays for one fit of several",
     ),
     (
         "h2022",
         "model_selection/_plan.py",
-        "return (*self.fit.events(n_train_folds), score)",
-        "return self.fit.events(n_train_folds)",
+        "return (*cost_of_fits(plan.fit, n_train_folds), score)",
+        "return cost_of_fits(plan.fit, n_train_folds)",
         "a ledger does not pay for the scores of a cross-validation",
     ),
     (
         "h2023",
         "model_selection/_plan.py",
-        "return (MaximumEvent(self.fit.events(self.n_candidates), (choice,)),)",
-        "return self.fit.events(self.n_candidates)",
+        "return (MaximumEvent(cost_of_fits(plan.fit, plan.n_candidates), (choice,)),)",
+        "return cost_of_fits(plan.fit, plan.n_candidates)",
         "a ledger does not pay for the choice of a search",
     ),
     (
@@ -5295,7 +5295,7 @@ MUTANTS = [
     (
         "h2029",
         "model_selection/_search.py",
-        "                events += again.events(1)\n",
+        "                events += cost_of_fits(again, 1)\n",
         "                pass\n",
         "a ledger does not pay for the second fit of a winner",
     ),

@@ -26,7 +26,7 @@ from fairpriv_sklearn.model_selection import (
     dp_cross_validate,
 )
 from fairpriv_sklearn.model_selection import _candidates as candidates
-from fairpriv_sklearn.model_selection._plan import total_of
+from fairpriv_sklearn.model_selection._plan import cost_of_fits, total_of
 from fairpriv_sklearn.neural_network import DPWassersteinMLPClassifier
 from fairpriv_sklearn.postprocessing import DP2DPClassifier
 from fairpriv_sklearn.preprocessing import DPTableEncoder
@@ -281,6 +281,6 @@ def test_a_search_that_foresees_too_few_draws_fits_its_winner_again(monkeypatch)
 
 def test_names_that_several_fits_show_are_counted_each():
     share = candidates.FitShare("threshold", 1.0, 1e-6, 0.2, 100, failure=1e-8)
-    noise, *shown = share.events(4)
+    noise, *shown = cost_of_fits(share, 4)
     assert noise == GaussianEvent(2 * 0.2 * (1 - 1e-10), 400)
     assert shown == [ThresholdEvent(1e-8)] * 4

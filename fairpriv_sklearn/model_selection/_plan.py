@@ -79,14 +79,6 @@ class FitShare:
         """Gaussian-DP parameter of a fit at most: the sum of all is rounded, too."""
         return self.mu * (1.0 - 1e-10)
 
-    def events(self, n_fits: int) -> tuple[PrivacyEvent, ...]:
-        """What so many fits cost together."""
-        if self.kind == "approximate":
-            return (DeclaredEvent(self.epsilon * SLACK, self.delta),) * n_fits
-        noise = GaussianEvent(self.most * math.sqrt(n_fits), n_fits * self.n_draws)
-        shown = (ThresholdEvent(self.failure),) if self.failure else ()
-        return (noise, *shown * n_fits)
-
 
 @dataclass(frozen=True)
 class SearchPlan:
@@ -117,15 +109,6 @@ class SearchPlan:
     fit: FitShare
     score_mu: float | None
     selection_epsilon: float | None
-
-    def events(self, n_statistics: int) -> tuple[PrivacyEvent, ...]:
-        """What composition costs a record: all fits, or the choice that scores it."""
-        if self.score_mu is None:
-            choice = PureEvent(self.selection_epsilon)
-        else:
-            scores = self.score_mu * math.sqrt(self.n_candidates)
-            choice = GaussianEvent(scores, self.n_candidates * n_statistics)
-        return (MaximumEvent(self.fit.events(self.n_candidates), (choice,)),)
 
 
 def plan_search(
@@ -287,10 +270,32 @@ class ValidationPlan:
     fit: FitShare
     score_mu: float
 
-    def events(self, n_train_folds: int, n_statistics: int) -> tuple[PrivacyEvent, ...]:
-        """What a record costs: the fits that see it, and the score that does."""
-        score = GaussianEvent(self.score_mu, n_statistics)
-        return (*self.fit.events(n_train_folds), score)
+
+def cost_of_fits(share: FitShare, n_fits: int) -> tuple[PrivacyEvent, ...]:
+    """What so many fits cost together."""
+    if share.kind == "approximate":
+        return (DeclaredEvent(share.epsilon * SLACK, share.delta),) * n_fits
+    noise = GaussianEvent(share.most * math.sqrt(n_fits), n_fits * share.n_draws)
+    shown = (ThresholdEvent(share.failure),) if share.failure else ()
+    return (noise, *shown * n_fits)
+
+
+def cost_of_search(plan: SearchPlan, n_statistics: int) -> tuple[PrivacyEvent, ...]:
+    """What composition costs a record: all fits, or the choice that scores it."""
+    if plan.score_mu is None:
+        choice = PureEvent(plan.selection_epsilon)
+    else:
+        scores = plan.score_mu * math.sqrt(plan.n_candidates)
+        choice = GaussianEvent(scores, plan.n_candidates * n_statistics)
+    return (MaximumEvent(cost_of_fits(plan.fit, plan.n_candidates), (choice,)),)
+
+
+def cost_of_validation(
+    plan: ValidationPlan, n_train_folds: int, n_statistics: int
+) -> tuple[PrivacyEvent, ...]:
+    """What a record costs: the fits that see it, and the score that does."""
+    score = GaussianEvent(plan.score_mu, n_statistics)
+    return (*cost_of_fits(plan.fit, n_train_folds), score)
 
 
 def total_of(events, epsilon: float, delta: float) -> tuple[PrivacyEvent, ...]:

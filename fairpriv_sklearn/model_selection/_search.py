@@ -38,7 +38,14 @@ from .._wall import (
 )
 from ..postprocessing import enough_rows
 from . import _candidates as candidates
-from ._plan import FitShare, SearchPlan, plan_search, total_of
+from ._plan import (
+    FitShare,
+    SearchPlan,
+    cost_of_fits,
+    cost_of_search,
+    plan_search,
+    total_of,
+)
 from ._scoring import SCORE_NAMES, BoundedScore, ConstrainedScore, ranking, table_of
 from ._task import (
     SCORE_NEEDS_GROUPS,
@@ -318,9 +325,9 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         choice = Release(_CHOICE, "selection", np.inf, 1)
         total = (DeclaredEvent(self.epsilon, self.delta),)
         if plan is not None:
-            events = plan.events(task.statistic.size)
+            events = cost_of_search(plan, task.statistic.size)
             if again is not None:
-                events += again.events(1)
+                events += cost_of_fits(again, 1)
             total = total_of(events, self.epsilon, self.delta)
         lines = [Combined(_WHAT, total, (scores, choice), _THEOREM)]
         assumed = enough_rows(self.neighboring, self.holdout_size)

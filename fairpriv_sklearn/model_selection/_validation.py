@@ -31,7 +31,7 @@ from .._wall import (
 )
 from ..postprocessing import enough_rows
 from . import _candidates as candidates
-from ._plan import ValidationPlan, plan_validation, total_of
+from ._plan import ValidationPlan, cost_of_validation, plan_validation, total_of
 from ._scoring import BoundedScore, ConstrainedScore, Reading, table_of
 from ._task import Scores, Task, default_scoring, make_task, unless_it_failed
 
@@ -305,7 +305,7 @@ def dp_cross_validate(
     told = estimator, [{}], plan.fit, task.public, folds.least_records(task)
     total = (DeclaredEvent(epsilon, delta),)
     if foreseen := candidates.are_foreseen(*told):
-        events = plan.events(folds.n_fits_per_record, size)
+        events = cost_of_validation(plan, folds.n_fits_per_record, size)
         total = total_of(events, epsilon, delta)
     wall = PrivacyFilter(
         "dp_cross_validate",
