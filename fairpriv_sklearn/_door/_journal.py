@@ -13,13 +13,12 @@ from .._wall import current_journal
 from ._stream import ChangedDataError, fingerprint
 
 _DAMAGED = "This file is not a journal, or is damaged."
-VERSION = 1  # of the form; the first journals have no number
+VERSION = 2  # of the form; the first journals have no number
 _KEY_BYTES, _BINARY = 32, getattr(os, "O_BINARY", 0)
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # of a function, another in each process
 # Entries, and which of their fields are text.
 _TEXTS = {
     "start": ("name", "digest"),
-    "paid": (),
     "released": ("name", "dtype", "value"),
     "public": ("name", "dtype", "value"),
     "end": (),
@@ -119,8 +118,6 @@ class Journal:
             raise ChangedDataError
         # After a restart as well: the ledger may be another one, or new in its memory.
         spend(f"journal {start['name']}")
-        if self._next("paid") is None:
-            self._write({"entry": "paid"})
 
     def value(self, kind: str, name: str, draw) -> np.ndarray:
         """The recorded value; or what `draw()` returns, recorded before it is used."""
