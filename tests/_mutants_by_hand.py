@@ -6400,6 +6400,34 @@ MUTANTS = [
         "        if estimator.sparse_threshold > 0:",
         "a step that is not covered is said to be public in the next line",
     ),
+    (
+        "h2120",
+        "model_selection/_plan.py",
+        "SLACK = 1.0 + 1e-9",
+        "SLACK = 1.0 + 1e-7",
+        "a fit may cost so much more than its epsilon that all cost more than the budget",
+    ),
+    (
+        "h2121",
+        "model_selection/_plan.py",
+        "DeclaredEvent(share.epsilon * SLACK, share.delta)",
+        "DeclaredEvent(share.epsilon, share.delta)",
+        "a ledger pays for less than the fits that are let through",
+    ),
+    (
+        "h2122",
+        "model_selection/_plan.py",
+        "return self.mu * (1.0 - 1e-10)",
+        "return self.mu * (1.0 - 1e-6)",
+        "a fit with all of its share is refused as too dear",
+    ),
+    (
+        "h2123",
+        "model_selection/_plan.py",
+        "return self.mu * (1.0 - 1e-10)",
+        "return self.mu * (1.0 + 1e-6)",
+        "a ledger pays the whole budget instead of what fits compose to",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

@@ -16,6 +16,7 @@ from fairpriv_sklearn.accounting import (
     MaximumEvent,
     PureEvent,
     ThresholdEvent,
+    calibrate_gaussian,
     compose_delta,
     compose_epsilon,
 )
@@ -26,11 +27,20 @@ from fairpriv_sklearn.model_selection import (
     dp_cross_validate,
 )
 from fairpriv_sklearn.model_selection import _candidates as candidates
-from fairpriv_sklearn.model_selection._plan import cost_of_fits, total_of
+from fairpriv_sklearn.model_selection._plan import (
+    cost_of_fits,
+    share_of_composition,
+    total_of,
+)
 from fairpriv_sklearn.neural_network import DPWassersteinMLPClassifier
 from fairpriv_sklearn.postprocessing import DP2DPClassifier
 from fairpriv_sklearn.preprocessing import DPTableEncoder
-from fairpriv_sklearn.privacy import PrivacyLeakWarning, PrivacyLedger, with_budget
+from fairpriv_sklearn.privacy import (
+    PrivacyGuarantee,
+    PrivacyLeakWarning,
+    PrivacyLedger,
+    with_budget,
+)
 
 PUBLIC = {"classes": [0, 1], "groups": [0, 1]}
 
@@ -199,6 +209,29 @@ def test_a_total_is_never_above_what_was_asked():
     assert total_of(noise, 1.0, 1e-5) == noise
     assert total_of(noise * 2, 1.0, 1e-5) == declared
     assert total_of(noise, math.inf, 1e-5) == (DeclaredEvent(math.inf, 1e-5),)
+
+
+@pytest.mark.parametrize("n_fits", [2, 7, 30])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
+def test_what_is_paid_for_a_fit_is_the_most_that_is_let_through(n_fits, epsilon):
+    """Within rounding, and not a whole budget instead of what fits compose to."""
+    for kind in ("gaussian", "threshold"):
+        share = share_of_composition(kind, n_fits, epsilon, 1e-5, 10)
+        paid = cost_of_fits(share, n_fits)
+        assert total_of(paid, epsilon, 1e-5) is paid
+        assert paid[0].mu == pytest.approx(share.most * math.sqrt(n_fits), rel=1e-15)
+        dearest = calibrate_gaussian(share.epsilon, share.delta, n_draws=1)
+        assert (1 - 1e-4) * share.most < dearest <= share.most
+    share = share_of_composition("approximate", n_fits, epsilon, 1e-5, 10)
+    paid = cost_of_fits(share, n_fits)
+    assert total_of(paid, epsilon, 1e-5) is paid
+    low, high = 0.5, 2.0  # a fit of so many times its share passes, or does not
+    while low < (middle := (low + high) / 2) < high:
+        cost = share.epsilon * middle
+        stated = PrivacyGuarantee(cost, share.delta, "replace_one", "a declared fit")
+        passes = candidates._is_paid(stated, share)
+        low, high = (middle, high) if passes else (low, middle)
+    assert 1 <= low and share.epsilon * low <= paid[0].epsilon
 
 
 def test_fits_that_a_plan_foresees_are_made_once(monkeypatch):
