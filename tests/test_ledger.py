@@ -180,6 +180,8 @@ def test_an_uncovered_fit_pays_for_its_covered_phase(new_ledger):
     unknown = PrivacyGuarantee(math.inf, 0.0, "replace_one", "", uncovered=("all",))
     with pytest.raises(BudgetExceededError):
         ledger.spend(unknown)
+    ledger.spend(PURE.compose(unknown))  # beside a phase that is covered: left out
+    assert ledger.total().epsilon == 2.0 and ledger.spends()[1]["uncovered"] == ("all",)
 
 
 def test_a_refusal_speaks_in_public_numbers_and_records_nothing(new_ledger):

@@ -52,8 +52,9 @@ class PrivacyLedger:
 
     The ledger holds public numbers only. Its promise is the cap, for all fits that
     were given this ledger, each data set on its own (`for_dataset`). A guarantee with
-    `uncovered` steps is charged for its covered phase and listed with the steps; one
-    that is conditional is charged as if its condition held.
+    `uncovered` steps is charged for its covered phase and listed with the steps, whose
+    cost nobody knows and the total leaves out; one without a covered phase is charged
+    an infinite epsilon. One that is conditional is charged as if its condition held.
 
     Parameters
     ----------
