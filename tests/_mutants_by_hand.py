@@ -5356,6 +5356,20 @@ MUTANTS = [
         "a table of many classes is refused after the spend",
     ),
     (
+        "h2070",
+        "model_selection/_candidates.py",
+        'if hasattr(one, "base_guarantee") or hasattr(one, "max_samples")',
+        'if hasattr(one, "max_samples")',
+        "a repair of all rows is refused after the spend, for the plan of few records",
+    ),
+    (
+        "h2071",
+        "model_selection/_candidates.py",
+        'if hasattr(one, "base_guarantee") or hasattr(one, "max_samples")',
+        'if hasattr(one, "base_guarantee")',
+        "bagging of few records is refused after the spend",
+    ),
+    (
         "h1922",
         "model_selection/_candidates.py",
         "most = max(most, math.ceil(wide * n_draws))",

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from _model_selection import Stub, fair_table, logistic, stub_table
+from sklearn.ensemble import BaggingRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 
@@ -183,6 +184,30 @@ def test_what_is_not_foreseen_costs_epsilon_and_delta(neighboring):
         )
         search.fit(rows, target)
         assert search.privacy_.events == (DeclaredEvent(1.0, 1e-5),)
+
+
+@pytest.mark.parametrize("around", ["repair", "bagging"])
+def test_a_model_inside_may_see_few_records_where_the_whole_does_not(around):
+    """Both plans are stated there, of which none is foreseen to be the only one."""
+    X, y, group = fair_table(1200)
+    if around == "repair":
+        model = plain(bounds=(-1, 1), groups=None, min_records=300)
+        whole = DP2DPClassifier(model, calibration_size="all", **PUBLIC)
+        given, about = {"sensitive_features": group}, dict(PUBLIC)
+    else:  # about 80 of its rows
+        about = {"target_bounds": (0, 1)}
+        model = DPLinearRegression(bounds=(-1, 1), min_records=300, **about)
+        whole = BaggingRegressor(model, 1, bootstrap=False, max_samples=0.1)
+        given, y = {}, y / 1.0
+    about |= {"ledger": PrivacyLedger(9.0, 1e-4), "random_state": 0}
+    result = dp_cross_validate(whole, X, y, cv=3, **given, **about)
+    score, *fits = result.privacy_.events
+    assert isinstance(score, GaussianEvent)
+    assert [type(fit) for fit in fits] == [DeclaredEvent] * 2
+    search = DPGridSearchCV(whole, [{}, {}], method="compose", **about)
+    (event,) = search.fit(X, y, **given).privacy_.events
+    assert [type(fit) for fit in event.left] == [DeclaredEvent] * 2
+    assert search.plan_.fit == search.plan().fit
 
 
 def test_what_was_paid_for_as_planned_is_not_planned_anew(monkeypatch):

@@ -266,8 +266,27 @@ def _events_of_enough(chosen) -> list[PrivacyEvent]:
     """What a fit of enough records costs at most; nothing if that is not known."""
     expected = expected_guarantee(chosen)
     events = () if expected is None else expected.events
+    if _may_see_few(chosen):
+        return [*events]
     plans = (one.left if isinstance(one, EitherEvent) else (one,) for one in events)
     return [*chain.from_iterable(plans)]
+
+
+def _may_see_few(chosen) -> bool:
+    """Whether enough records for the whole do not settle the plan of a model inside.
+
+    A repair states both of its plans, and bagging hands on a part of its rows.
+    """
+    around = [
+        place
+        for place, one in nested.owners(chosen).items()
+        if hasattr(one, "base_guarantee") or hasattr(one, "max_samples")
+    ]
+    return any(
+        few and any(nested.is_inside(place, outer) for outer in around)
+        for place, few in chosen.get_params().items()
+        if place.rpartition("__")[2] == "min_records"
+    )
 
 
 def are_foreseen(estimator, grid, share: FitShare, public: dict, n_records) -> bool:
