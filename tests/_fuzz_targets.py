@@ -433,7 +433,7 @@ def _privacy():
     yield p.deployment_card, {"model": model}
     yield p.DeploymentCard, {"report": p.privacy_report(model)}
     answers = p.deployment_card(model).answers
-    yield "DeploymentCard.answers", answers, {"question": "unit"}
+    yield "DeploymentCard.answers", answers, {"question": "whom"}
     yield p.Fact, {"name": "bounds"}
     yield p.warn_leak, {"argument": "bounds", "what": "the range"}
     yield p.with_budget, {"estimator": _linear(), "epsilon": 2.0}

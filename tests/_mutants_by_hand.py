@@ -6442,6 +6442,55 @@ MUTANTS = [
         "return self.mu * (1.0 + 1e-6)",
         "a ledger pays the whole budget instead of what fits compose to",
     ),
+    (
+        "h2124",
+        "privacy/_card.py",
+        "        if isinstance(event, EitherEvent):\n",
+        "        if isinstance(event, MaximumEvent):\n",
+        "a card calls a random split a choice by a public number",
+    ),
+    (
+        "h2125",
+        "privacy/_card.py",
+        '        yield "sizes", told, "private" if relation == "add_remove" else "public"\n',
+        '        yield "sizes", told, "private"\n',
+        "a card says that public sizes are private",
+    ),
+    (
+        "h2126",
+        "privacy/_card.py",
+        'status = step.status if is_known else "not covered"',
+        'status = step.status if is_known else "private"',
+        "a card says private of a step that is not covered",
+    ),
+    (
+        "h2127",
+        "privacy/_card.py",
+        "many = told or (ledger is not None and len(ledger.spends()) > 1)",
+        "many = told",
+        "the record of one of many releases says that it is the only one",
+    ),
+    (
+        "h2128",
+        "privacy/_card.py",
+        "return float(round_up(value, 6))",
+        'return float(f"{value:.6g}")',
+        "the record rounds epsilon down",
+    ),
+    (
+        "h2129",
+        "privacy/_card.py",
+        "pages = (*self.guarantee.proofs, *_HANDBOOK) if self.guarantee.proofs else ()",
+        "pages = (*self.guarantee.proofs, *_HANDBOOK)",
+        "a card says that the statement of others is proved here",
+    ),
+    (
+        "h2130",
+        "privacy/_card.py",
+        "        if not total.noise_is_secure:\n            told = (\n",
+        "        if False:\n            told = (\n",
+        "a card with noise of a seed lists no such condition",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

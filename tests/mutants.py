@@ -185,6 +185,7 @@ OTHERS = {
     "privacy/_budget/_pipeline.py": "with_budget",
     "privacy/_budget/_refusals.py": "with_budget refusals",
     "privacy/_budget/_with_budget.py": "few_records",
+    "privacy/_card.py": "card",
     "privacy/_composed.py": "privacy_steps all_rows",
     "privacy/_facts.py": "with_budget refusals",
     "privacy/_guarantee.py": "privacy_objects",

@@ -17,6 +17,7 @@ from sklearn.preprocessing import StandardScaler
 
 from fairpriv_sklearn.accounting import (
     DeclaredEvent,
+    EitherEvent,
     GaussianEvent,
     MaximumEvent,
     PureEvent,
@@ -180,7 +181,7 @@ ANSWERS = {
     "conditions": ["bounds=", "code book of 2020", "target_bounds="],
     "not_covered": ["How long a fit", "records that predictions"],
     "mechanism": ["Gaussian noise, mu =", "rounded to a grid"],
-    "spent_before": ["1 releases", "(epsilon = 0.9999, delta = 0.0001)"],
+    "spent_before": ["1 release, this", "(epsilon = 0.9999, delta = 0.0001)"],
     "who_sees": ["Central model", "[ ] Who may see"],
     "prepared": ["DPLinearRegression: private", "[ ] How the arguments were chosen"],
     "evidence": [
@@ -448,6 +449,7 @@ def test_the_alias(model):
         ([1], TypeError),
         ({"sector": "Circus"}, ValueError),
         ({"n_records": 0}, ValueError),
+        ({"n_records": True}, ValueError),
         ({"records_per_person": 1.5}, ValueError),
         ({"publication_date": "tomorrow"}, ValueError),
         ({"ledger": 3}, TypeError),
@@ -467,3 +469,163 @@ def test_every_relation_has_a_card(model, relation):
     told, sizes = report.to_card().answers("neighbours")
     assert relation in told
     assert ("protected" in sizes) == (relation == "add_remove")
+
+
+def of_guarantee(model, stated, context=None, **more):
+    """The card of this model, as if it had stated that."""
+    report = replace(privacy_report(model), guarantee=stated, **more)
+    return report.to_card(context)
+
+
+def test_parts_are_told_apart_in_words(model):
+    noise, pure = GaussianEvent(0.25), PureEvent(0.5)
+    declared, shown = DeclaredEvent(1.0, 1e-6), ThresholdEvent(1e-7)
+    split, either = MaximumEvent([noise], [pure, noise]), EitherEvent([pure], [])
+    stated = guarantee(noise, pure, declared, shown, split, either)
+    card = of_guarantee(model, stated)
+    parts = [line.answer for line in card.lines if line.item == "part"]
+    words = ["Gaussian noise, mu = 0.25 together"]
+    words += ["a purely private release, epsilon = 0.5", str(declared), str(shown)]
+    words += [
+        f"two phases on rows parted at random: {words[0]} | {words[1]}, {words[0]}",
+        f"one of two, as a public number decides: {words[1]} | nothing",
+    ]
+    assert parts == words
+
+
+def test_a_pure_promise_has_no_delta_and_no_exception(model):
+    card = of_guarantee(model, guarantee(PureEvent(1.0), delta=0.0))
+    assert card.answers("how_much")[1] == "0"
+    belief = card.answers("attacker")[0]
+    assert belief.startswith("At most 73.2 %: who held it")
+    for delta, variant in ((0.0, "Pure DP"), (1e-5, "Approximate DP")):
+        card = of_guarantee(model, guarantee(PureEvent(1.0), delta=delta))
+        assert card.to_dict()["deployment"]["dp_variant"]["variant_name"] == variant
+    assert "except with probability 2e-05" in card.answers("attacker")[0]
+    assert card.answers("how_much")[1].startswith("1e-05; to be held against 1/n")
+
+
+def test_what_promises_nothing_is_of_no_known_variant(model):
+    stated = guarantee(GaussianEvent(1.0), uncovered=["a step"])
+    card = of_guarantee(model, stated, {"records_per_person": 2})
+    variant = card.to_dict()["deployment"]["dp_variant"]
+    assert variant["variant_name"] == "Custom"
+    assert variant["unprotected_quantities"].startswith("The number of records is pub")
+    assert "a step" in variant["unprotected_quantities"]
+    assert "no promise is made for a row" in card.answers("whom")[1]
+    assert "<strong>NOT PRIVATE as a whole" in card.to_html()
+
+
+def test_nothing_released_is_nothing_for_several_rows(model):
+    stated = PrivacyGuarantee(0.0, 0.0, "replace_one", "nothing")
+    answer = of_guarantee(model, stated, {"records_per_person": 3}).answers("whom")[1]
+    assert "(epsilon = 0, delta = 0)" in answer
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_what_sizes_are_protected_has_a_colour(model, relation):
+    stated = PrivacyGuarantee(1.0, 0.0, relation, "counts")
+    (line,) = (x for x in of_guarantee(model, stated).lines if x.item == "sizes")
+    assert line.status == ("private" if relation == "add_remove" else "public")
+
+
+def test_noise_of_a_seed_is_said_where_there_is_one(model):
+    for secure in (True, False):
+        card = of_guarantee(model, guarantee(PureEvent(1.0), noise_is_secure=secure))
+        seeds = [x.status for x in card.lines if "random_state" in x.answer]
+        assert seeds == ["not covered"] * (not secure)
+        (said,) = (x.answer for x in card.lines if x.item == "floating point")
+        assert ("from a seed" in said) != ("from the operating system" in said)
+        assert ("from a seed" in said) != secure
+
+
+def test_a_statement_of_others_has_no_proof_here(model):
+    stated = PrivacyGuarantee(1.0, 0.0, "replace_one", "theirs")
+    proof = of_guarantee(model, stated).answers("evidence")[0]
+    assert proof == "None of this library: the guarantee is somebody else's statement."
+
+
+def test_an_audit_without_a_replay_says_nothing_of_one(model):
+    seen = AuditReport("x", "x", 1.0, 0.0, n_fits=7, n_pairs=3, conclusive=True)
+    said = deployment_card(model, {"audit": seen}).answers("evidence")[1]
+    assert said == (
+        "Not refuted by 7 fits to 3 pairs of neighbouring tables; epsilon is at least "
+        "0 with confidence 0.999."
+    )
+    seen = replace(seen, violated=True, conclusive=False)
+    said = deployment_card(model, {"audit": seen}).answers("evidence")[1]
+    assert said.startswith("REFUTED by") and said.endswith("; not conclusive.")
+
+
+def test_a_step_says_what_is_assumed_and_what_to_do_if_anything_is(model):
+    (step,) = privacy_report(model).steps
+    steps = [
+        step,
+        replace(step, status="conditional", assumption="that x holds"),
+        replace(step, status="uncovered", fix="Leave it out."),
+        replace(step, status="public"),
+    ]
+    card = of_guarantee(model, model.privacy_, steps=tuple(steps))
+    name = "DPLinearRegression"
+    assert [(x.answer, x.status) for x in card.lines if x.item == "step"] == [
+        (f"{name}: private.", "private"),
+        (f"{name}: conditional. Assumed: that x holds.", "not covered"),
+        (f"{name}: uncovered. Leave it out.", "not covered"),
+        (f"{name}: public.", "public"),
+    ]
+
+
+def test_one_release_and_many(model):
+    ledger = PrivacyLedger(5.0, 1e-4)
+    ledger.spend(model.privacy_)
+    about = {"ledger": ledger}, {"ledger": ledger, "releases": "One a year."}, {}
+    one, told, unknown = (
+        deployment_card(model, context).to_dict()["deployment"]["deployment_model"]
+        for context in about
+    )
+    ledger.spend(model.privacy_)
+    two = deployment_card(model, about[0]).to_dict()["deployment"]["deployment_model"]
+    kinds = [each["release_type"] for each in (one, told, unknown, two)]
+    assert kinds == ["One release", "Many releases", "One release", "Many releases"]
+    assert told["release_type_details"] == "One a year."
+    assert "1 release," in one["release_type_details"]
+    assert "2 releases" in two["release_type_details"]
+    assert "Not known." in unknown["release_type_details"]
+
+
+def test_a_condition_is_said_beside_every_number_that_rests_on_it(model):
+    stated = guarantee(GaussianEvent(1.0))
+    on_condition = stated.qualified(conditional_on=("bounds",))
+    for total in (stated, on_condition):
+        card = of_guarantee(model, total, {"records_per_person": 2})
+        rests = total is on_condition
+        answers = [*card.answers("attacker"), card.answers("whom")[1]]
+        assert ["if the conditions hold" in one for one in answers] == [rests] * 4
+        items = [line.item for line in card.lines if line.question == "how_much"]
+        assert ("epsilon if the conditions hold" in items) == rests
+        assert card.answers("how_much")[rests] == "4.378"
+    assert card.answers("how_much")[0] == "inf"
+
+
+def test_the_record_rounds_up(model):
+    stated = PrivacyGuarantee(1.0000011, 1.0000011e-5, "replace_one", "theirs")
+    record = of_guarantee(model, stated, {"sector": "Energy"}).to_dict()["deployment"]
+    numbers = record["privacy_loss"]["privacy_parameters"]
+    assert numbers == {"epsilon": 1.00001, "delta": 1.00001e-5}
+    assert record["basic"]["data_product_sector"] == "Energy"
+    unknown = of_guarantee(model, stated).to_dict()["deployment"]["basic"]
+    assert "data_product_sector" not in unknown
+
+
+def test_names_in_the_record_are_lists_and_a_plain_slug(model):
+    record = deployment_card(model, {"name": "[Ü] Demand!", "authors": "A. Clerk"})
+    record = record.to_dict()
+    assert record["url_slug"] == "demand"
+    assert record["deployment"]["administrative"]["registry_authors"] == ["A. Clerk"]
+    notes = record["deployment"]["administrative"]["notes"]
+    assert "How long a fit" in notes and "Gaussian noise" not in notes
+
+
+def test_no_other_question_is_on_the_list(model):
+    with pytest.raises(ValueError, match="question must be one of"):
+        deployment_card(model).answers("price")

@@ -13,7 +13,7 @@ from importlib import metadata
 from numbers import Real
 from typing import Any
 
-from .._shared.arguments import fits, having, word
+from .._shared.arguments import fits, having, one_of
 from .._shared.markdown import markdown_line, markdown_table
 from .._shared.rounded import round_down, round_up
 from ..accounting import EitherEvent, GaussianEvent, MaximumEvent, PureEvent
@@ -118,7 +118,7 @@ class DeploymentCard:
         -------
         list of str
         """
-        word("question", question)
+        one_of(*QUESTIONS)("question", question)
         return [line.answer for line in self.lines if line.question == question]
 
     @property
@@ -209,7 +209,7 @@ class DeploymentCard:
 
     def _verdict(self) -> str:
         total = self.guarantee
-        if total.uncovered or total.epsilon_if_public == math.inf:
+        if total.epsilon_if_public == math.inf:
             return "NOT PRIVATE as a whole: see what is not covered."
         if not total.noise_is_secure:
             return "FOR STUDY ONLY: the noise was drawn from a seed."
@@ -269,8 +269,7 @@ class DeploymentCard:
 
     def _of_a_person(self, rows: int) -> str:
         total = self.guarantee.if_public()
-        events = own_events(total)
-        if total.epsilon == math.inf or not events:
+        if total.epsilon == math.inf:
             return f"At most {rows}; no promise is made for a row."
         where = " if the conditions hold" if self.guarantee.conditional_on else ""
         epsilon, delta = of_several(total, rows)
@@ -384,8 +383,9 @@ class DeploymentCard:
             yield "all releases", told, "to fill in"
             return
         epsilon, delta = map(round_up, ledger.total())
+        n = len(ledger.spends())
         told = (
-            f"{len(ledger.spends())} releases, this one included if it was charged: "
+            f"{n} release{'s' * (n > 1)}, this one included if it was charged: "
             f"(epsilon = {epsilon}, delta = {delta}) together."
         )
         yield "all releases", told, "private"
@@ -545,12 +545,13 @@ class DeploymentCard:
         }
 
     def _model(self) -> dict[str, Any]:
-        many = self.context.get("releases")
+        told, ledger = map(self.context.get, ("releases", "ledger"))
+        many = told or (ledger is not None and len(ledger.spends()) > 1)
         return {
             "model_name": "Central",
             "actors": self._joined("who_sees"),
             "release_type": "Many releases" if many else "One release",
-            "release_type_details": str(many or self._joined("spent_before")),
+            "release_type_details": str(told or self._joined("spent_before")),
             "data_source_type": "Static",
             "access_type": "Non-interactive",
             "access_type_details": "The fitted model is published as it is.",
@@ -708,21 +709,18 @@ def _versions() -> str:
 
 
 def _yaml(value, indent: int = 0) -> Iterator[str]:
-    """Block style; every string is quoted as in JSON, which YAML reads alike."""
+    """Block style; strings and lists as in JSON, which YAML reads alike."""
     pad = "  " * indent
     for key, item in value.items():
-        if isinstance(item, dict) and item:
+        if isinstance(item, dict):
             yield f"{pad}{key}:"
             yield from _yaml(item, indent + 1)
-        elif isinstance(item, list):
-            yield f"{pad}{key}:"
-            yield from (f"{pad}  - {_scalar(one)}" for one in item)
         else:
             yield f"{pad}{key}: {_scalar(item)}"
 
 
 def _scalar(value) -> str:
-    if isinstance(value, Real) and not isinstance(value, bool):
+    if isinstance(value, Real):
         # YAML wants a point in a number with an exponent.
         text = repr(value)
         return re.sub(r"^(-?\d+)e", r"\1.0e", text)

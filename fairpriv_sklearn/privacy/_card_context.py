@@ -38,7 +38,7 @@ CONTEXT = {
     "ledger": "The PrivacyLedger of these records: what was spent on them in all.",
     "audit": "The AuditReport of fairpriv_sklearn.audit.audit_estimator.",
     "fairness": "What fairpriv_sklearn.metrics.dp_group_rates returned.",
-    "releases": "Whether this is the only release, or one of many.",
+    "releases": "Which other releases of these records there are, if any.",
 }
 
 
