@@ -6491,6 +6491,34 @@ MUTANTS = [
         "        if False:\n            told = (\n",
         "a card with noise of a seed lists no such condition",
     ),
+    (
+        "h2131",
+        "inspection/_tradeoff.py",
+        "        disparity = disparity or (\n            demographic",
+        "        disparity = (\n            demographic",
+        "a trade-off draws another disparity than the one it was given",
+    ),
+    (
+        "h2132",
+        "inspection/_tradeoff.py",
+        "demographic_parity_difference if classes else ks_parity_difference",
+        "ks_parity_difference",
+        "a trade-off of decisions measures a distance of distributions",
+    ),
+    (
+        "h2133",
+        "inspection/_tradeoff.py",
+        "    if ax is None:\n        pyplot.close(figure)\n",
+        "    pyplot.close(figure)\n",
+        "a trade-off closes the caller's figure",
+    ),
+    (
+        "h2134",
+        "inspection/_tradeoff.py",
+        'legend(self.ax_, ax is None, "epsilon")',
+        'legend(self.ax_, True, "epsilon")',
+        "a trade-off makes the caller's figure wider",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

@@ -153,6 +153,7 @@ OTHERS = {
     "generative/_points.py": "generative_points generative_pairs",
     "generative/_space.py": "generative",
     "generative/_sinkhorn.py": "budgets generative_pairs plan_numbers",
+    "inspection/_tradeoff.py": "inspection",
     "linear_model/_bounded_slope.py": "linear_queries linear_values",
     "linear_model/_linear.py": "linear_model",
     "linear_model/_ranges.py": "linear_ranges",

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import ecdf, norm
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LinearRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
@@ -377,9 +377,9 @@ def test_tradeoff_averages_over_the_repeats(data):
         calls.append(len(y_true))
         return float(len(calls))
 
-    def zero(y_true, y_pred, *, sensitive_features):
+    def gap(y_true, y_pred, *, sensitive_features):
         assert len(sensitive_features) == len(y_pred)
-        return 0.0
+        return 0.125
 
     model = DPBarycenterRegressor(
         LinearRegression(), target_bounds=(-4, 4), groups=[0, 1], random_state=0
@@ -393,13 +393,62 @@ def test_tradeoff_averages_over_the_repeats(data):
         param_name="n_bins",
         param_values=[8, 9],
         error=count,
-        disparity=zero,
+        disparity=gap,
         n_repeats=3,
         test_size=0.25,
     )
     assert calls == [150] * 6
     # call numbers 1, 3, 5 for the first value and 2, 4, 6 for the second
     np.testing.assert_array_equal(display.error, [3.0, 4.0])
+    np.testing.assert_array_equal(display.disparity, [0.125, 0.125])
+    assert (display.error_name, display.disparity_name) == ("count", "gap")
+
+
+class Threshold(ClassifierMixin, BaseEstimator):
+    """Says 1 from a bar on: no fit, no noise."""
+
+    def __init__(self, epsilon=1.0, bar=0.5):
+        self.epsilon, self.bar = epsilon, bar
+
+    def fit(self, X, y, sensitive_features=None):
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X):
+        return (X[:, 0] >= self.bar).astype(int)
+
+
+def test_tradeoff_of_a_classifier_in_axes_of_ones_own():
+    # In each group as many of 0.2, 0.4, 0.6, 0.8 in each part, or nearly.
+    X = np.tile([0.2, 0.4, 0.6, 0.8], 200)[:, None]
+    a = np.repeat([0, 1], 400)
+    X[a == 1] += 0.25  # 0.45, 0.65, 0.85, 1.05
+    y = (X[:, 0] > 0.5).astype(int)
+    figure, ax = plt.subplots()
+    width, others = figure.get_figwidth(), plt.figure()
+    budgets = [0.001234567, 1234.567, 1.0, 2.0, 3.0, 4.0, 5.0]
+    display = TradeoffDisplay.from_estimator(
+        *(Threshold(), X, y),
+        sensitive_features=a,
+        epsilons=budgets,
+        param_name="bar",
+        param_values=[0.5, 0.7],
+        random_state=0,
+        ax=ax,
+    )
+    names = display.error_name, display.disparity_name
+    assert names == ("zero one loss", "demographic parity difference")
+    for epsilon in budgets:  # 5 of 8 are above 0.5, 3 of 8 above 0.7
+        disparity, error = display.curve(epsilon)
+        np.testing.assert_allclose(error, [0, 2 / 8], atol=0.06)
+        np.testing.assert_allclose(disparity, [0.25, 0.25], atol=0.12)
+        assert error[0] == 0
+    assert display.figure_ is figure and figure.get_figwidth() == width
+    assert plt.get_fignums() == [figure.number, others.number]
+    legend = ax.get_legend()
+    assert legend.get_title().get_text() == "epsilon"
+    labels = [text.get_text() for text in legend.get_texts()]
+    assert labels == [f"{one:g}" for one in sorted(budgets)]
 
 
 @pytest.mark.parametrize(
