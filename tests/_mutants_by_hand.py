@@ -6519,6 +6519,20 @@ MUTANTS = [
         'legend(self.ax_, True, "epsilon")',
         "a trade-off makes the caller's figure wider",
     ),
+    (
+        "h2135",
+        "privacy/_card.py",
+        'yield "epsilon", round_up(total.epsilon)',
+        'yield "epsilon", f"{total.epsilon:.4g}"',
+        "a card rounds epsilon down",
+    ),
+    (
+        "h2136",
+        "privacy/_card.py",
+        "product_type=PRODUCTS[3 if samples else 1]",
+        "product_type=PRODUCTS[1]",
+        "the record of synthetic data says that they are a model",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

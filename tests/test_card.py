@@ -26,6 +26,7 @@ from fairpriv_sklearn.accounting import (
     gaussian_delta,
 )
 from fairpriv_sklearn.audit import AuditReport
+from fairpriv_sklearn.generative import DPSinkhornGenerator
 from fairpriv_sklearn.linear_model import DPLinearRegression
 from fairpriv_sklearn.metrics import dp_group_rates
 from fairpriv_sklearn.postprocessing import DPBarycenterRegressor
@@ -607,9 +608,21 @@ def test_a_condition_is_said_beside_every_number_that_rests_on_it(model):
     assert card.answers("how_much")[0] == "inf"
 
 
-def test_the_record_rounds_up(model):
+def test_what_a_model_makes_is_on_record():
+    model = DPSinkhornGenerator(bounds=(0, 1), quality=False)
+    model.fit(np.random.default_rng(0).uniform(size=(300, 1)))
+    kinds = {None: "Synthetic data", "Dataset": "Dataset"}
+    for given, kind in kinds.items():
+        card = deployment_card(model, {"product_type": given})
+        basic = card.to_dict()["deployment"]["basic"]
+        assert basic["data_product_type"] == kind
+
+
+def test_a_card_and_its_record_round_up(model):
     stated = PrivacyGuarantee(1.0000011, 1.0000011e-5, "replace_one", "theirs")
-    record = of_guarantee(model, stated, {"sector": "Energy"}).to_dict()["deployment"]
+    card = of_guarantee(model, stated, {"sector": "Energy"})
+    assert card.answers("how_much")[0] == "1.001"
+    record = card.to_dict()["deployment"]
     numbers = record["privacy_loss"]["privacy_parameters"]
     assert numbers == {"epsilon": 1.00001, "delta": 1.00001e-5}
     assert record["basic"]["data_product_sector"] == "Energy"

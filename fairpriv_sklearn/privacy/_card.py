@@ -614,7 +614,8 @@ _STYLE = (
 def deployment_card(model, context=None) -> DeploymentCard:
     """Return the card of a fitted model: for the registry, and for the officer.
 
-    An alias of ``privacy_report(model).to_card(context)``.
+    That of ``privacy_report(model).to_card(context)``; what a model that can `sample`
+    gives is synthetic data unless the context says otherwise.
 
     .. rubric:: Privacy
 
