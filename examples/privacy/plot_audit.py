@@ -3,8 +3,8 @@ How much a published audit can say
 ==================================
 
 Rates of decisions per group are released with noise and with intervals that know of it.
-The smaller the group and the budget, the wider the interval: small groups are hidden by
-sampling error first, and by privacy then.
+The smaller the group and the budget, the wider the interval. At epsilon 1 most of its
+width is sampling error, which is there without privacy too.
 """
 
 # %%
@@ -60,7 +60,7 @@ ax.set(
     xscale="log",
     xlabel="people in each group",
     ylabel="width of the interval of the difference",
-    title="What is left to know",
+    title="Interval of a published disparity",
     ylim=(0, 1.05),
 )
 ax.grid(alpha=0.25)

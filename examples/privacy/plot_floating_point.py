@@ -97,4 +97,5 @@ plt.show()
 
 # %%
 # Left: only the answer 0 has bits finer than 2**-53. Right: both answers have the same
-# finest bits, so that there is nothing to see.
+# finest bits. Fewer releases of the answer 1 lie near zero, which is no more than the
+# guarantee allows.
