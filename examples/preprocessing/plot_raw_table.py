@@ -67,7 +67,8 @@ print(f"error {np.mean(decided != y_new):.3f}, parity gap {gap:.3f}")
 
 # %%
 # Without the repair the model is a sum of one curve per column. Curves are released
-# with the model: looking at them costs nothing.
+# with the model: looking at them costs nothing. The bands are 95 % intervals, for the
+# noise and for who happens to be in the table.
 
 pipeline = with_budget(pipeline, epsilon=1.0, shares={"dptableencoder": 0.1})
 pipeline.set_params(

@@ -38,8 +38,9 @@ class AdditiveShapesDisplay:
     Notes
     -----
     Everything drawn follows from what the encoder and the model released: it costs no
-    further budget. A number is drawn between its lowest and highest learnt quantile.
-    What products of columns add (`interactions` of the encoder) is not drawn.
+    further budget. A number is drawn within its learnt range, between the quantiles of
+    1 % and 99 %. Not drawn is what missing cells, categories that the encoder does not
+    show, and products of columns (`interactions` of the encoder) add.
 
     Examples
     --------

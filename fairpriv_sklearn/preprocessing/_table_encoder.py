@@ -345,7 +345,8 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         Returns
         -------
         values : ndarray of shape (n_values,)
-            Numbers or dates between the learnt ends, or names of categories.
+            Numbers or dates of the learnt range, between the quantiles of 1 % and 99 %,
+            or names of categories.
         rows : ndarray of shape (n_values, n_features_out_of_the_column)
         """
         check_is_fitted(self)
