@@ -6394,6 +6394,39 @@ MUTANTS = [
         "of --groups f --groups m only m counts",
     ),
     (
+        "h2090",
+        "privacy/_budget/_refusals.py",
+        '    if getattr(estimator, "refit", False) or not all(',
+        "    if not all(",
+        "a threshold that fits its model again takes it as fitted",
+    ),
+    (
+        "h2091",
+        "privacy/_budget/_refusals.py",
+        """    for _, step in estimator.steps[:-1]:
+        if type(step)""",
+        """    for _, step in estimator.steps:
+        if type(step)""",
+        "a regression by partial least squares ends no pipeline",
+    ),
+    (
+        "h2092",
+        "postprocessing/_phases.py",
+        """            if isinstance(around.estimator, FrozenEstimator):
+""",
+        """            if not isinstance(around.estimator, FrozenEstimator):
+""",
+        "a calibrator of a fitted model of other labels is refused when all is paid",
+    ),
+    (
+        "h2093",
+        "privacy/_budget/_division.py",
+        """        refuse_arguments(step)
+""",
+        "",
+        "a budget is divided among steps with arguments that none takes",
+    ),
+    (
         "h2003",
         "__main__.py",
         '        action="extend",\n        default=[],\n        help="columns of groups',

@@ -25,6 +25,7 @@ from sklearn.base import (
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.cluster import DBSCAN, KMeans
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
+from sklearn.cross_decomposition import PLSRegression
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import (
@@ -140,6 +141,7 @@ def table(n=60):
 
 X, Y, GROUP = table()
 FITTED = LogisticRegression().fit(X, Y)
+SEVENS = LogisticRegression().fit(X, Y + 7)
 DOUBLED = LogisticRegression().fit(np.hstack([X, X]), Y)
 BOTH = np.column_stack([Y, 1 - Y])
 
@@ -881,7 +883,11 @@ TREE = DecisionTreeClassifier()
             (logistic(), {"group_estimator": FrozenEstimator(FITTED)}),
             "group_estimator knows a class",
         ),
-        ((FrozenEstimator(LogisticRegression().fit(X, Y + 7)), {}), "knows a class"),
+        ((FrozenEstimator(SEVENS), {}), "knows a class"),
+        (
+            (CalibratedClassifierCV(FrozenEstimator(SEVENS)), {}),
+            "estimator knows a class",
+        ),
         ((FrozenEstimator(LogisticRegression()), {}), "not fitted yet"),
     ],
 )
@@ -1377,7 +1383,16 @@ def logarithms(y):
     return np.log(y)
 
 
+def tuned(model, refit=False):
+    return TunedThresholdClassifierCV(model, cv="prefit", refit=refit)
+
+
+def stacked(model):
+    return StackingClassifier([("a", model)], LogisticRegression(), cv="prefit")
+
+
 LOGS: list[int] = []
+DONE = FrozenEstimator(tuned(FITTED).fit(X, Y))  # of none other than itself
 MADE_OF_OTHERS = {
     "weights": (trees("a", weights=[1, 2]), trees("a", "b", weights=[1, 2])),
     "names": (trees("a", "a"), trees("a", "b")),
@@ -1392,6 +1407,13 @@ MADE_OF_OTHERS = {
         TransformedTargetRegressor(Ridge(), func=np.expm1, inverse_func=np.log1p),
     ),
     "own": (VotingRegressor([("a__b", Ridge())]), VotingRegressor([("a", Ridge())])),
+    "as fitted": (tuned(FITTED), tuned(FrozenEstimator(FITTED))),
+    "and again": (tuned(FrozenEstimator(FITTED), refit=True), DONE),
+    "stacked": (stacked(FITTED), stacked(FrozenEstimator(FITTED))),
+    "a pair": (
+        make_pipeline(PLSRegression(1), Ridge()),
+        make_pipeline("passthrough", PLSRegression(1)),
+    ),
     "frozen": (
         trees("a", "a"),
         VotingClassifier([("a", FrozenEstimator(FITTED))], voting="soft"),
@@ -1414,7 +1436,7 @@ def test_what_is_made_of_plain_models_is_tried_on_stand_ins_at_no_cost(kind):
             assert ledger.spends() == []
         else:
             accepted(repair(clone(model)))
-            if kind != "frozen":  # to other columns
+            if "Frozen" not in repr(model):  # to other columns
                 encoded(clone(model), ledger).fit(X, Y)
     assert (len(LOGS) > n_logs) == (kind == "logarithms")
 

@@ -488,9 +488,9 @@ def test_widths_of_a_network_are_checked_before_the_encoder_spends(hidden):
     network = DPWassersteinMLPClassifier(
         classes=[0, 1], fairness_weight=0, hidden_layer_sizes=hidden, ledger=ledger
     )
-    chosen = with_budget(make_pipeline(DPTableEncoder(ledger=ledger), network), 1.0)
+    steps = DPTableEncoder(ledger=ledger), network
     with pytest.raises(ValueError, match="hidden_layer_sizes"):
-        chosen.fit(X, y)
+        with_budget(make_pipeline(*steps), 1.0).fit(X, y)
     assert ledger.spends() == []
 
 
@@ -520,6 +520,27 @@ def test_public_estimators_and_mixed_relations_are_refused():
     mixed = make_pipeline(DPTableEncoder(neighboring="add_remove"), classifier())
     with pytest.raises(ValueError, match="same `neighboring`"):
         with_budget(mixed, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "wrong"),
+    [
+        (DP2DPClassifier(LogisticRegression(), base_guarantee=[1]), "base_guarantee"),
+        (
+            DP2DPClassifier(LogisticRegression(), blind=True, group_guarantee=[1]),
+            "group_guarantee",
+        ),
+        (DP2DPClassifier(None), "estimator"),
+        (DPLinearRegression(neighboring=slice(1)), "neighboring"),
+        (DPTableEncoder(ranks=np.array(["learn", "uniform"])), "ranks"),
+    ],
+)
+def test_arguments_of_a_wrong_kind_are_named_before_the_budget_is_divided(
+    estimator, wrong
+):
+    for given in (estimator, make_pipeline("passthrough", clone(estimator))):
+        with pytest.raises(ValueError, match=f"The '{wrong}' parameter of DP"):
+            with_budget(given, 1.0)
 
 
 def test_a_raw_table_goes_through_everything_under_one_budget():

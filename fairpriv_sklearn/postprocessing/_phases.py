@@ -336,10 +336,18 @@ def check_cost(meta, name: str, given, declared) -> None:
         )
 
 
+# What asks a fitted model, of the labels as they are.
+_AS_THEY_ARE = "CalibratedClassifierCV", "TunedThresholdClassifierCV"
+
+
 def refuse_other_labels(name: str, given, listed: list) -> None:
     """Refuse a classifier that was told, or has seen, labels that nobody listed."""
     if not isinstance(given, FrozenEstimator):
         refuse_other_lists(name, given, listed)
+        around = last_step(given)
+        if type(around).__name__ in _AS_THEY_ARE:
+            if isinstance(around.estimator, FrozenEstimator):
+                refuse_other_labels(name, around.estimator, listed)
         return
     known = getattr(last_step(given), "classes_", listed)
     if not any(map(np.ndim, known)):  # or it was fitted to several targets

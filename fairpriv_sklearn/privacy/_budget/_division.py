@@ -24,7 +24,7 @@ from ._costs import (
     reads_all_rows,
     with_room,
 )
-from ._refusals import refuse_copies
+from ._refusals import refuse_arguments, refuse_copies
 
 # Aim below the total by this much: conversions round to the private side.
 _AIM = 1.0 - 1e-6
@@ -58,6 +58,7 @@ def budget_of_steps(estimator, epsilon, delta, shares=None) -> dict:
         )
     refuse_copies(estimator, steps)
     for step in steps.values():
+        refuse_arguments(step)
         if hasattr(step, "_refuse_shared_budget"):
             step._refuse_shared_budget()
     unknown = [path for path in shares or {} if path not in steps]

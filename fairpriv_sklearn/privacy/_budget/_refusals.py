@@ -144,8 +144,27 @@ def refuse_arguments(estimator) -> None:
     ):
         estimator._validate_params()
     refuse_composition(estimator)
+    if type(estimator).__module__.startswith("sklearn."):
+        _refuse_prefit(estimator)
     if type(estimator).__module__.startswith("sklearn.model_selection."):
         _refuse_candidates(estimator)
+
+
+def _refuse_prefit(estimator) -> None:
+    """Refuse what takes its models as fitted: a fit is one of copies, which are not."""
+    if "prefit" != getattr(estimator, "cv", None) or hasattr(estimator, "classes_"):
+        return
+    inside = getattr(estimator, "estimators", None) or [("", estimator.estimator)]
+    bare = [one for _, one in inside if hasattr(one, "fit")]
+    if getattr(estimator, "refit", False) or not all(
+        isinstance(one, FrozenEstimator) for one in bare
+    ):
+        name = type(estimator).__name__
+        also = ", with refit=False" * hasattr(estimator, "refit")
+        raise ValueError(
+            f'{name}(cv="prefit") takes fitted models, and copies are not: give it '
+            f"FrozenEstimator(fitted_model){also}."
+        )
 
 
 def _refuse_candidates(search) -> None:
@@ -532,6 +551,12 @@ def refuse_widths(estimator, n_columns: int | None, *, learnt=False) -> None:
         if hasattr(type(estimator), "_refuse_width"):
             estimator._refuse_width(n_columns, learnt)
         return
+    for _, step in estimator.steps[:-1]:
+        if type(step).__module__.startswith("sklearn.cross_decomposition."):
+            raise ValueError(
+                f"{type(step).__name__} hands on two tables in a pipeline, of X and of "
+                "y, which no step takes: choose another one, such as PCA."
+            )
     for _, step in estimator.steps:
         refuse_widths(step, n_columns, learnt=learnt)
         learnt = _learnt_behind(step, learnt)
