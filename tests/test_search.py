@@ -39,6 +39,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from fairpriv_sklearn._door.estimator import DPEstimator
 from fairpriv_sklearn._shared.purity import spreads
+from fairpriv_sklearn._wall import rows_of
 from fairpriv_sklearn.accounting import (
     DeclaredEvent,
     GaussianEvent,
@@ -1323,3 +1324,37 @@ def test_a_plan_says_what_is_wrong_inside(wrap, wrong, said):
         search.plan()
     with pytest.raises(ValueError, match="'epsilon' parameter of DPGridSearchCV"):
         DPGridSearchCV(logistic(), {}, epsilon="much").plan()
+
+
+def test_groups_in_arrays_of_strings_are_parted_as_in_lists():
+    """What `.values` of a column of text is; some refused [rows, ...] when paid for."""
+    rng = np.random.default_rng(0)
+    X, group = rng.uniform(-1, 1, (400, 2)), np.where(rng.random(400) < 0.5, "f", "m")
+    y = (X[:, 0] > 0).astype(int)
+    public = {"classes": [0, 1], "groups": ["f", "m"]}
+    model = DPWassersteinLogisticRegression(bounds=(-1, 1), **public)
+    search = DPGridSearchCV(
+        model, {"max_iter": [5, 10]}, classes=[0, 1], epsilon=3.0, random_state=0
+    )
+    score = {"classes": [0, 1], "cv": 2, "epsilon": 3.0, "random_state": 0}
+    answers = []
+    for given in (
+        pd.Series(group).values,
+        pd.array(group, dtype="string"),
+        pd.Index(group),
+        pd.Categorical(group),
+        pd.Series(group),
+        group,
+        group.tolist(),
+    ):
+        for rows in (slice(3, 9, 2), np.array([5, 0, 399]), rng.integers(0, 400, 50)):
+            assert list(rows_of(given, rows)) == group[rows].tolist()
+            named = pd.Series(group, index=range(400, 0, -1))
+            assert list(rows_of(named, rows)) == group[rows].tolist()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a seed is no privacy
+            found = clone(search).fit(X, y, sensitive_features=given)
+            scores = dp_cross_validate(model, X, y, sensitive_features=given, **score)
+        told = found.best_estimator_.coef_.tolist(), scores.scores["accuracy"].mean
+        answers.append(told)
+    assert all(told == answers[-1] for told in answers)

@@ -192,6 +192,8 @@ def rows_of(column, rows):
         return None
     if hasattr(type(column), "rows_at"):  # of the type: a frame has its columns too
         return column.rows_at(rows)
+    if len(getattr(column, "shape", ())) == 1 and not hasattr(column, "iloc"):
+        return column[rows]  # arrays and indices of strings refuse [rows, ...]
     return safe_indexing(column, rows)
 
 
