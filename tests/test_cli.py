@@ -188,9 +188,12 @@ def test_text_that_a_hash_parts_is_not_said_to_be_left_out(tmp_path):
     kept = ["--epsilon", "3", "--save", str(saved)]
     assert run(tmp_path, str(path), *base, *kept) == 0
     why = "no value in enough rows for this epsilon"
-    how = "only a hash of the text and gaps count; --drop leaves it out"
+    how = f"only a hash of the text and gaps count, as there is {why}"
     assert report(tmp_path)["left_out"] == []
-    assert f"the column 'word' ({why}: {how})" in report(tmp_path)["remarks"]
+    assert (
+        f"of the column 'word' {how}; --drop leaves it out"
+        in (report(tmp_path)["remarks"])
+    )
     assert "Left out" not in (tmp_path / "out" / "report.md").read_text()
     new, out = tmp_path / "new.csv", tmp_path / "new_out.csv"
     new.write_text("age,sex,word\n" + "".join(f"40,f,n{k}\n" for k in range(400)))
@@ -2516,6 +2519,26 @@ def test_who_names_no_target_is_told_the_columns(tmp_path, capsys):
         said = capsys.readouterr().err
         assert "needs --target COLUMN and --sensitive COLUMN" in said
         assert "; its columns are age, sex, pension (--help" in said
+
+
+def test_columns_that_are_only_lined_up_are_told_to_need_a_separator(tmp_path, capsys):
+    """A published table of marriages is so; its header passed for five columns."""
+    path = tmp_path / "divorce.dat"
+    rows = ["  id       heduc  div"]
+    rows += [f"{i:4}  {'< 12 years' if i % 3 else 'none'}  No" for i in range(20)]
+    path.write_text("\n".join(rows))
+    assert run(tmp_path, str(path), "--target", "div", "--sensitive", "heduc") == 2
+    said = " ".join(capsys.readouterr().err.split())
+    told = (
+        "one column, 'id heduc div': name the character between columns by --separator"
+    )
+    assert told in said and "its columns are" not in said
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "one.parquet"  # has no lines
+    pd.DataFrame({"age": [1, 2]}).to_parquet(path)
+    assert run(tmp_path, str(path), "--target", "div", "--sensitive", "heduc") == 2
+    assert "'div'; its columns are age." in capsys.readouterr().err
 
 
 def test_a_target_of_dates_is_read_where_the_codebook_says_so(tmp_path, capsys):

@@ -573,8 +573,9 @@ def test_of_many_columns_the_reason_is_said_whole(tmp_path, capsys):
     assert main([str(path), *asked]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "'a column of words 0', 'a column of words 1'" in said
-    told = "no value in enough rows for this epsilon: only a hash of the text and gaps"
-    assert f"({told} count; --drop leaves them out)" in said
+    told = "only a hash of the text and gaps count, as there is no value in enough rows"
+    assert f"{told} for this epsilon; --drop leaves them out" in said
+    assert "Of the columns 'a column of words 0'" in said
 
 
 @pytest.mark.parametrize(

@@ -103,6 +103,20 @@ def test_a_table_of_nobody_is_like_the_one_of_people(people, tmp_path, capsys):
     assert "'range': [17, 90]" in declared and "the codebook (see the report)" in said
 
 
+def test_of_columns_without_frequent_texts_options_are_told(tmp_path, capsys):
+    """Not the function that reads money and dates, which are read by then."""
+    path = tmp_path / "people.csv"
+    rows = [f"n{i},{'fm'[i % 2]},${i % 90}.50" for i in range(2000)]
+    path.write_text("\n".join(["remark,sex,pay", *rows]) + "\n")
+    assert synthesize(tmp_path, str(path), "--epsilon", "3") == 0
+    said = " ".join(capsys.readouterr().out.split())
+    told = "the kind in the codebook: a code book lists categories, and --drop leaves"
+    assert (
+        "Of the column 'remark' nearly all" in said and f"{told} columns out." in said
+    )
+    assert "parse_cells" not in said and "Of the columns" not in said
+
+
 def test_what_cannot_be_drawn_gets_one_sentence_and_no_budget(people, tmp_path, capsys):
     path, book = people(), str(tmp_path / "book.json")
     (tmp_path / "holes.json").write_text(

@@ -209,6 +209,12 @@ def read_named(args, names=()) -> Raw:
 
 def named_columns(raw: Raw) -> str:
     """The columns of a file, in words; of very many the first."""
+    if len(raw.columns) == 1 and raw.separator is not None:
+        return (
+            f"all of a line is read as one column, {next(iter(raw.columns))!r}: name "
+            "the character between columns by --separator; columns that are only lined "
+            "up need one"
+        )
     more = ", ..." if len(raw.columns) > 30 else ""
     return f"its columns are {', '.join(list(raw.columns)[:30])}{more}"
 

@@ -163,8 +163,10 @@ def learn(table: Table, encoders: dict[str, DPTableEncoder], train) -> Learnt:
         table.left_out.append(columns_note(unused, why))
     if used := [name for name in crowds if name not in unused]:
         them = "it" if len(used) == 1 else "them"
-        why += f": only a hash of the text and gaps count; --drop leaves {them} out"
-        table.remarks.append(columns_note(used, why))
+        table.remarks.append(
+            f"of {columns_note(used)} only a hash of the text and gaps count, as there "
+            f"is {why}; --drop leaves {them} out"
+        )
     found = Codebook(())
     if lists is not None:
         found = lists.fit(_listed(table, lists.codebook, train)).codebook_

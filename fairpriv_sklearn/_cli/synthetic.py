@@ -1,5 +1,6 @@
 """The command ``synthesize``: a table of nobody, drawn from a private one of people."""
 
+import re
 import warnings
 
 import numpy as np
@@ -71,6 +72,11 @@ def _people(args) -> tuple[dict[str, Parsed], Codebook, dict[str, list[str]]]:
     return used, Codebook(tuple(declared.items())), facts
 
 
+# The command line has read money and dates already, and has options of its own.
+_SAID_TO_PROGRAMS = re.compile(": parse_cells .*")
+_WAY_OUT = ": a code book lists categories, and --drop leaves columns out."
+
+
 def _fitted(codebook, parsed, args) -> tuple[DPSinkhornGenerator, list[str]]:
     """The generator, and what it warned of."""
     budget = {"epsilon": args.epsilon, "delta": args.delta}
@@ -83,8 +89,8 @@ def _fitted(codebook, parsed, args) -> tuple[DPSinkhornGenerator, list[str]]:
         except (ValueError, ArithmeticError) as error:
             said = " ".join(str(error).split())
             raise InputError(f"The table cannot be drawn anew: {said}") from None
-    notes = [w.message for w in caught if issubclass(w.category, UserWarning)]
-    return generator, list(map(str, notes))
+    notes = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
+    return generator, [_SAID_TO_PROGRAMS.sub(_WAY_OUT, note) for note in notes]
 
 
 def _cells(p: Parsed) -> np.ndarray:

@@ -498,6 +498,6 @@ def _odd_note(p: Parsed) -> str:
     return f"{some(p.n_odd, 'cell')} of {p.name}, not {kind}, {verb} as missing"
 
 
-def columns_note(names, why) -> str:
+def columns_note(names, why="") -> str:
     what = "the column" if len(names) == 1 else "the columns"
-    return f"{what} {', '.join(map(repr, names))} ({why})"
+    return f"{what} {', '.join(map(repr, names))}" + f" ({why})" * bool(why)

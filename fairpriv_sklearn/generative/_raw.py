@@ -378,11 +378,11 @@ def tell_of_losses(declared, counted) -> None:
             lost.append(column.name)
     if lost:
         warn_caller(
-            f"Of the {_named(lost)} nearly all samples are missing or {OTHER!r}: no "
+            f"Of the {_named(lost)} nearly all samples are missing or {OTHER!r}, as no "
             "category is frequent enough to be shown, or cells are not of the kind in "
-            "the codebook. Text is a date as in 2021-12-31 and a number as in 1234.5: "
-            'turn others, such as "31.12.2021", "12/31/2021" or "$1,234", into these '
-            "before, list categories in the codebook, or leave such columns out.",
+            "the codebook: parse_cells (fairpriv_sklearn.preprocessing) reads money, "
+            "percentages and dates, and a code book lists categories or leaves columns "
+            "out.",
             UserWarning,
         )
 
