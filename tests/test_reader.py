@@ -118,3 +118,52 @@ def test_archives_of_several_files_and_wrong_names_of_files(tmp_path):
         read_table(good, encoding="utf-7x")
     with pytest.raises(InputError, match="--separator must be one character"):
         read_table(good, separator="ab")
+
+
+@pytest.mark.parametrize(
+    ("text", "n_shorter"),
+    [
+        ("a,b,c\n1,2,3\n4,5\n", 1),
+        ("a,b,c\n1,2,\n,,\n4,5,\n", 0),  # of cells that are there and empty
+        ("\na,b,c\n1\n\n  \n4,5\n7,8,9\n", 2),  # blank lines are no rows
+        ("Our people\na,b,c\n1,2,3\n4,5\n", 1),  # nor is a title
+        ('a,b,c\n"1,\n2",3\n4,"5,6,7"\n', 2),
+        ("a b c\n" + "1 2 3\n" * 10 + "4 5\n", 0),  # not parted by blanks
+        ("a;b;c\n" + "1;2;3\n" * 40 + "4;5\n", 1),  # below what is looked at first
+        (f"a,b,c\n1,2\n{'9' * 140_000},3\n4,5\n", 1),  # up to what no field holds
+    ],
+)
+def test_rows_without_all_cells_are_told(text, n_shorter, tmp_path):
+    """pandas does not tell a cell that is not there from an empty one."""
+    path = tmp_path / "a.csv"
+    path.write_text(text)
+    rows = f"{n_shorter} row{'s' * (n_shorter > 1)} shorter than the header"
+    told = f"{rows}: the cells that are not there count as missing"
+    assert read_table(path).remarks == [told] * bool(n_shorter)
+    if text.startswith("a,b,c\n1,2,3\n4"):
+        path.write_text(text.replace(",", "  "))  # the same, parted by blanks
+        assert read_table(path, separator="space").remarks == [told]
+
+
+def test_a_header_that_is_parted_otherwise_than_the_rows(tmp_path):
+    """A known table of cars: tabs in the header, blanks in the rows, one tab or two."""
+    path = tmp_path / "Auto.data"
+    header = "mpg\tcylinders\thorsepower weight\tyear\tname\n"
+    rows = '18.0   8   130.0      3504.   70\t"chevrolet malibu"\n' * 40
+    path.write_text(header + rows)
+    raw = read_table(path)
+    found = {name: column[-1] for name, column in raw.columns.items()}
+    assert found == {
+        "mpg": "18.0",
+        "cylinders": "8",
+        "horsepower": "130.0",
+        "weight": "3504.",
+        "year": "70",
+        "name": "chevrolet malibu",
+    }
+    assert raw.separator == " " and not raw.remarks
+    # A tab parts where blanks do not part all rows alike, or hardly less well.
+    path.write_text(header + "18.0 8\t130.0\n" * 3 + "15.0 chevrolet malibu\t3\n" * 9)
+    assert read_table(path).separator == "\t"
+    path.write_text("a name\tyear\n" + "a b\t70\t\n" * 40)
+    assert read_table(path).separator == "\t"

@@ -207,7 +207,31 @@ def _text(data: bytes, name: str, separator, encoding) -> Raw:
     if named:
         _refuse_other_separator(rows[0], separator, name)
         _refuse_a_header_as_title(text, separator, skip, name)
+    if any(row[-1] == "" for row in rows):  # pandas does not tell it from no cell
+        torn = _n_shorter(_from_line(text, skip), separator, extra or len(rows[0]))
+        if torn:
+            remarks.append(
+                f"{some(torn, 'row')} shorter than the header: the cells that are not "
+                "there count as missing"
+            )
     return _raw(rows, name, separator, left_out, remarks, row_names=row_names)
+
+
+def _n_shorter(text: str, separator: str, width: int) -> int:
+    """How many rows below the header have fewer cells."""
+    lines = io.StringIO(text, None)
+    rows = csv.reader(
+        (" ".join(line.split()) for line in lines) if separator == " " else lines,
+        delimiter=separator,
+        skipinitialspace=True,
+    )
+    filled = (row for row in rows if any(map(str.strip, row)))
+    n_shorter = 0
+    with suppress(csv.Error):  # a field too long for it: of the rows above
+        next(filled)
+        for row in filled:
+            n_shorter += len(row) < width
+    return n_shorter
 
 
 def _decoded(data: bytes, name: str, encoding, remarks) -> str:
@@ -314,7 +338,9 @@ def _separator(text: str) -> str:
         if not spaced and "," in text and "," not in _first_lines(text.lstrip())[0]:
             return ";"  # one column of numbers: its name has no comma
         return " " if spaced else ","
-    return best
+    # Of a header that tabs part, above rows that blanks do, both are parted by blanks.
+    off = -merit(best)[2]
+    return " " if off > 1 and _is_even(_rows(text, " ")) else best
 
 
 def _only_decimal_commas(text: str) -> bool:
@@ -517,12 +543,6 @@ def _raw(rows, name, separator, left_out, remarks, row_names=False) -> Raw:
     if all(len(n) > 2 and n[0] == n[-1] == "'" for n in names if n):
         names = [n[1:-1] for n in names]
         body = [[_unquoted(cell) for cell in row] for row in body]
-    torn = sum(any(cell != cell for cell in row) for row in body)
-    if torn:
-        remarks.append(
-            f"{some(torn, 'row')} shorter than the header: the cells that are not "
-            "there count as missing"
-        )
     body = [
         [None if _empty(cell) else cell.strip() if isinstance(cell, str) else cell
          for cell in row]
