@@ -5356,6 +5356,21 @@ MUTANTS = [
         "a table of many classes is refused after the spend",
     ),
     (
+        "h2072",
+        "_door/groups.py",
+        "        if self.sensitive_features is not None:\n            with leaks_foreseen():",
+        "        if None not in (self.sensitive_features, self.groups):\n"
+        "            with leaks_foreseen():",
+        "columns of one group are refused after the spend",
+    ),
+    (
+        "h2073",
+        "model_selection/_candidates.py",
+        "lists.items() if len(listed) > 1}",
+        "lists.items()}",
+        "a search quotes the one label that all rows have",
+    ),
+    (
         "h2070",
         "model_selection/_candidates.py",
         'if hasattr(one, "base_guarantee") or hasattr(one, "max_samples")',
@@ -5407,8 +5422,8 @@ MUTANTS = [
     (
         "h1840",
         "model_selection/_candidates.py",
-        "settings = _untold(chosen, {name: task.labels(name) for name in read})",
-        "settings = {}",
+        "lists = {name: task.labels(name) for name in read}",
+        "lists = {}",
         "a label that one fold lacks stops a fit that is paid for",
     ),
     (

@@ -6,6 +6,7 @@ import re
 import warnings
 from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 from importlib import import_module
 
 import numpy as np
@@ -1290,6 +1291,42 @@ def test_groups_are_looked_at_first_where_they_tell_their_list():
     with config_context(enable_metadata_routing=True):
         asking = clone(unlisted).set_fit_request(sensitive_features=True)
         decisions(asking, ledger=ledger).fit(X, Y, sensitive_features=one)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("named", [[1], lambda X: np.full(len(X), 5150.0)])
+def test_columns_of_one_group_are_refused_at_no_cost_and_not_shown(named):
+    """A search listed what all rows hold, so its sentence quoted that very cell."""
+    ledger, rows = PrivacyLedger(50.0, 1e-3), X.copy()
+    rows[:, 1] = 5150.0
+    model = logistic(sensitive_features=named, groups=None, data_norm=1.0)
+    model.set_params(bounds=None, max_iter=2)
+    paid = {"classes": [0, 1], "ledger": ledger}
+    alone, inside = decisions(model, ledger=ledger), decisions(model)
+    for fit in (
+        DPGridSearchCV(model, [{}, {}], **paid).fit,
+        partial(dp_cross_validate, model, cv=2, **paid),
+        partial(alone.fit, sensitive_features=GROUP),
+        partial(DPGridSearchCV(inside, {}, **paid).fit, sensitive_features=GROUP),
+    ):
+        with pytest.raises(ValueError, match="fewer than two groups") as error:
+            fit(rows, Y)
+        assert "5150" not in str(error.value)
+    assert ledger.spends() == []
+    # Of labels in the call, which this model does not read, the search makes no list.
+    unread = clone(model).set_params(sensitive_features=None, fairness_weight=0)
+    search = DPGridSearchCV(unread, [{}, {}], **paid)
+    search.fit(X, Y, sensitive_features=np.zeros(len(X), int))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_name_of_a_column_inside_a_repair_is_refused_at_no_cost():
+    ledger = PrivacyLedger(50.0, 1e-3)
+    model = logistic(sensitive_features="sex", groups=None, bounds=None, data_norm=1.0)
+    search = DPGridSearchCV(decisions(model), {}, ledger=ledger)
+    with pytest.raises(ValueError, match="names a column but X has no column names"):
+        search.fit(X, Y, sensitive_features=GROUP)
+    assert ledger.spends() == []
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -98,8 +98,9 @@ class GroupsMixin:
 
     def _refuse_cells(self, X) -> None:
         super()._refuse_cells(X)
-        if self.sensitive_features is not None and self.groups is not None:
-            fit_groups(copy(self), X, None)
+        if self.sensitive_features is not None:
+            with leaks_foreseen():
+                fit_groups(copy(self), X, None)
 
     def _refuse_groups(self, X, sensitive_features) -> None:
         """Refuse groups that `fit` would, for who spends before it."""

@@ -438,8 +438,10 @@ def lists_of_all(chosen, estimator, task) -> tuple[list[str], dict]:
     read = _read_by_fits(chosen, task) & {"classes"}
     if _reads_known_groups(chosen, estimator, task):
         read.add("groups")
-    settings = _untold(chosen, {name: task.labels(name) for name in read})
-    return sorted(read), settings
+    lists = {name: task.labels(name) for name in read}
+    # One label is no list: what a fit says of it shows no cell.
+    several = {name: listed for name, listed in lists.items() if len(listed) > 1}
+    return sorted(read), _untold(chosen, several)
 
 
 def _reads_known_groups(chosen, estimator, task) -> bool:
