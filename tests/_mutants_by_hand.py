@@ -6644,6 +6644,27 @@ MUTANTS = [
         "product_type=PRODUCTS[1]",
         "the record of synthetic data says that they are a model",
     ),
+    (
+        "h2137",
+        "audit/_replay.py",
+        "parts = (change[change > 0] / one.sensitivity).tolist()",
+        "pass",
+        "a lower bound of an audit takes counts moved apart for one count moved as far",
+    ),
+    (
+        "h2138",
+        "audit/_replay.py",
+        'if ratio == 0 or one.kind == "choice" or one.parameter in (0.0, math.inf):',
+        "if ratio == 0 or one.parameter in (0.0, math.inf):",
+        "a choice by utilities that all rise alike is said to lose all of its epsilon",
+    ),
+    (
+        "h2139",
+        "audit/_estimator.py",
+        "self.report.conclusive = replayed == len(pairs) and 2 * failed < len(pairs)",
+        "self.report.conclusive = replayed == len(pairs)",
+        "an audit that could fit no pair is conclusive",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

@@ -147,6 +147,8 @@ OTHERS = {
     "audit/__main__.py": "audit",
     "audit/_bounds.py": "audit",
     "audit/_claim.py": "audit",
+    "audit/_estimator.py": "audit",
+    "audit/_replay.py": "audit",
     "generative/_base.py": "generative generative_pairs generative_privacy "
     "plan_numbers",
     "generative/_exact.py": "generative_privacy",

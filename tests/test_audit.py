@@ -14,7 +14,7 @@ from collections import defaultdict, deque
 from datetime import datetime, timedelta
 from decimal import Decimal
 from io import BytesIO
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 
 import _mistakes
 import numpy as np
@@ -53,9 +53,9 @@ from fairpriv_sklearn.audit import (
 from fairpriv_sklearn.audit.__main__ import main
 from fairpriv_sklearn.audit._bounds import Event, log_wealth
 from fairpriv_sklearn.audit._outcome import leaf_differences, leaves_of
-from fairpriv_sklearn.audit._replay import AdditiveNoise, loss_epsilon
+from fairpriv_sklearn.audit._replay import AdditiveNoise, loss_epsilon, realised_events
 from fairpriv_sklearn.audit._tables import CANARY, Table
-from fairpriv_sklearn.audit._tape import Tape, taped
+from fairpriv_sklearn.audit._tape import Released, Tape, taped
 from fairpriv_sklearn.linear_model import (
     DPLinearRegression,
     DPWassersteinLogisticRegression,
@@ -270,6 +270,41 @@ def test_loss_of_events():
     gaussians = [GaussianEvent(0.3), GaussianEvent(0.4)]
     assert loss_epsilon(gaussians, 1e-5) == pytest.approx(gaussian_epsilon(0.5, 1e-5))
     assert loss_epsilon([], 1e-5) == 0.0
+
+
+def released(kind, *values):
+    """Outcomes of two fits that released these, told of a sensitivity of 2 at 1."""
+    return [
+        SimpleNamespace(
+            tape=SimpleNamespace(
+                releases=[Released(kind, np.array(value, float), None, 2.0, 1.0)]
+            )
+        )
+        for value in values
+    ]
+
+
+@pytest.mark.parametrize("move", [[2, 0, 0], [1, -1, 0], [1, 1, 0]])
+@pytest.mark.parametrize("delta", [1e-5, 0.01, 0.1])
+def test_a_loss_of_counts_with_noise_is_a_lower_bound(move, delta):
+    events = realised_events(*released("pure", [5, 3, 0], np.add([5, 3, 0], move)))
+    assert loss_epsilon(events, 0.0) == 1.0
+    epsilon = loss_epsilon(events, delta)
+    k = np.arange(-150, 151)
+    sides = [np.exp(-0.5 * np.abs(k - m)) for m in (0, 0, *move[:2])]
+    a, b, c, d = (side / side.sum() for side in sides)
+    exact = np.maximum(np.outer(a, b) - math.exp(epsilon) * np.outer(c, d), 0).sum()
+    assert exact >= delta * (1 - 1e-9)
+    if 2 in move:  # a single count tells nearly all of it
+        assert epsilon == pytest.approx(1 + 2 * math.log1p(-delta))
+
+
+def test_a_choice_by_utilities_that_all_rise_alike_loses_nothing():
+    assert realised_events(*released("choice", [0, 0], [2, 2])) == []
+    (event,) = realised_events(*released("gaussian", [0, 0], [0, 1]))
+    assert event == GaussianEvent(0.5)
+    (event,) = realised_events(*released("pure", [0, 0], [0, math.nan]))
+    assert event == PureEvent(math.inf)
 
 
 # --- leaves ---------------------------------------------------------------------------

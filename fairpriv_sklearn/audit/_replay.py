@@ -358,7 +358,11 @@ def _ratio(one, other) -> float:
 
 
 def realised_events(first: Outcome, second: Outcome) -> list[PrivacyEvent]:
-    """Events that the releases amount to for this pair: mu or epsilon times the ratio.
+    """Events that the releases amount to for this pair, or less.
+
+    Gaussian noise: mu times the ratio. Laplace noise: epsilon times the part of the
+    sensitivity, number by number. A choice by utilities may lose nothing, however
+    these change.
 
     Parameters
     ----------
@@ -375,11 +379,16 @@ def realised_events(first: Outcome, second: Outcome) -> list[PrivacyEvent]:
         if one.exact.shape != other.exact.shape:
             continue
         ratio = _ratio(one, other)
-        if ratio == 0 or one.parameter in (0.0, math.inf):
+        if ratio == 0 or one.kind == "choice" or one.parameter in (0.0, math.inf):
             continue
-        loss = one.parameter * ratio
-        event = GaussianEvent if one.kind == "gaussian" else PureEvent
-        events.append(event(loss if loss <= 1e4 else math.inf))
+        event, parts = GaussianEvent, [ratio]
+        if one.kind == "pure":
+            event = PureEvent
+            if ratio < math.inf:
+                change = np.abs(np.ravel(other.exact - one.exact))
+                parts = (change[change > 0] / one.sensitivity).tolist()
+        losses = [one.parameter * part for part in parts]
+        events += [event(loss if loss <= 1e4 else math.inf) for loss in losses]
     return events
 
 
@@ -394,7 +403,7 @@ def spent_events(outcome: Outcome) -> list[PrivacyEvent]:
 
 
 def loss_epsilon(events: Sequence[PrivacyEvent], delta: float) -> float:
-    """Return the epsilon of events at a delta; exact if they are of one family.
+    """Return the epsilon of events at a delta; exact if all are Gaussian, or at 0.
 
     Parameters
     ----------
