@@ -6442,6 +6442,31 @@ MUTANTS = [
         "a budget is divided among steps with arguments that none takes",
     ),
     (
+        "h2094",
+        "privacy/_guarantee.py",
+        "if not one.startswith(read)]",
+        "if True]",
+        "a statement tells a list that was read, as the model inside took it for given",
+    ),
+    (
+        "h2095",
+        "privacy/_guarantee.py",
+        """        if self.conditional_on and self.epsilon_if_public == math.inf:
+""",
+        """        if self.conditional_on:
+""",
+        "a statement names its conditions twice",
+    ),
+    (
+        "h2096",
+        "postprocessing/_phases.py",
+        """                if model.name == "group_estimator":
+""",
+        """                if False:
+""",
+        "a blind repair that read its groups tells them as the classes of their model",
+    ),
+    (
         "h2003",
         "__main__.py",
         '        action="extend",\n        default=[],\n        help="columns of groups',

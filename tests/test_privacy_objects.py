@@ -29,6 +29,9 @@ from fairpriv_sklearn.accounting import (
     WithoutReplacementGaussianEvent,
     event_from_dict,
 )
+from fairpriv_sklearn.linear_model import DPOutputPerturbationLogisticRegression
+from fairpriv_sklearn.model_selection import DPGridSearchCV
+from fairpriv_sklearn.postprocessing import DP2DPClassifier
 from fairpriv_sklearn.privacy import (
     Fact,
     PrivacyGuarantee,
@@ -613,6 +616,44 @@ def test_conditions_survive_every_way_of_combining():
     assert uncovered.events == (PureEvent(1.0),)
     assert "(epsilon = inf), one record" in str(uncovered)
     assert "Conditional on: n. Not covered: scaler." in str(uncovered)
+
+
+LABELS = DPOutputPerturbationLogisticRegression()
+CONDITIONAL = pytest.mark.filterwarnings(
+    "ignore::fairpriv_sklearn.privacy.PrivacyLeakWarning"
+)
+
+
+def test_a_statement_names_a_condition_once():
+    conditional = COUNTS.qualified(conditional_on=["n"], assumptions=["n=3", "nn=4"])
+    said = str(conditional)
+    assert said.count(" n;") == 1 and "onditional on" not in said
+    assert "nn=4" in said and " n=3" not in said
+
+
+@CONDITIONAL
+@pytest.mark.parametrize(
+    "fitted",
+    [
+        lambda told: DP2DPClassifier(LABELS, epsilon=5.0, **told),
+        lambda told: DP2DPClassifier(LABELS, epsilon=5.0, blind=True, **told),
+        lambda told: DPGridSearchCV(
+            LABELS, {}, epsilon=5.0, classes=told.get("classes")
+        ),
+    ],
+)
+def test_a_list_that_was_read_is_not_told_by_the_model_it_was_handed_to(fitted):
+    """The model takes it for given; the statement tells no value that was read."""
+    X = np.linspace(-1, 1, 200).reshape(-1, 1)
+    y, group = np.where(X[:, 0] > 0, "yes", "no"), np.tile(["shore", "land"], 100)
+    for told in ({}, {"classes": ["no", "yes"]}, {"groups": ["land", "shore"]}):
+        model = fitted(told)
+        repairs = isinstance(model, DP2DPClassifier)
+        params = {"sensitive_features": group} if repairs else {}
+        said = str(model.fit(X, y, **params).privacy_.to_dict())
+        assert ("yes" in said) == ("classes" in told)
+        assert ("shore" in said) == (repairs and "groups" in told)
+        assert said.count("classes=") == ("classes" in told)
 
 
 def test_what_holds_if_facts_are_public_is_never_less_than_is_known():

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from .._wall import Fact, PrivacyGuarantee, calibrate_gaussian, noise_source
+from .._wall import PrivacyGuarantee, calibrate_gaussian, noise_source
 from ..inspection import printable
 from ..preprocessing import InputError, codebook_facts, needed_pandas
 from .columns import codes_note, persons_note
@@ -331,14 +331,11 @@ def statement(learnt: Learnt, model, table: Table, args) -> PrivacyGuarantee:
         facts["target_bounds"] = table.bounds, "the range of"
     else:
         facts["classes"] = table.classes, "the classes of"
-    # The classes of the model of the groups, which a blind repair has, are the groups.
-    of_groups = str(Fact("classes", sorted(map(str, learnt.groups))))
     stated = []
     for text in guarantee.assumptions:
         if text == OF_A_FUNCTION:
             continue
-        name = "groups" if text == of_groups else text.partition("=")[0]
-        declared, fact = facts.get(name, (text, None))
+        declared, fact = facts.get(text.partition("=")[0], (text, None))
         if fact and any(read.startswith(fact) for read in table.from_data):
             continue
         stated.append(f"{text} (released)" if declared is None else text)

@@ -589,8 +589,12 @@ class Phases:
                         f"{model.name}, fixed without looking at the data.",
                         PrivacyLeakWarning,
                     )
+                assumed = said.assumptions
+                if model.name == "group_estimator":
+                    # Its classes are the groups, which are stated or were read.
+                    assumed = [a for a in assumed if not a.startswith("classes=")]
                 total = total.qualified(
-                    assumptions=said.assumptions,
+                    assumptions=assumed,
                     uncovered=said.uncovered,
                     conditional_on=said.conditional_on,
                     noise_is_secure=said.noise_is_secure,

@@ -166,7 +166,10 @@ class PrivacyGuarantee:
         self._check_events()
 
     def _listed_assumptions(self) -> tuple[str, ...]:
-        own = [one for one in self.assumptions if one not in _STANDING]
+        # A step that was handed what was read takes it for given, and would tell it.
+        read = tuple(f"{name}=" for name in self.conditional_on)
+        own = [one for one in self.assumptions if not one.startswith(read)]
+        own = [one for one in own if one not in _STANDING]
         if _is_split(self.events):
             own.append(RANDOM_SPLIT)
         return _union((*own, UNIT_OF_PRIVACY))
@@ -507,7 +510,7 @@ class PrivacyGuarantee:
         sentences = [f"{self._statement()}, {RELATIONS[self.neighboring]}"]
         if self.mechanism:
             sentences[0] += f": {self.mechanism}"
-        if self.conditional_on:
+        if self.conditional_on and self.epsilon_if_public == math.inf:
             names = ", ".join(self.conditional_on)
             sentences.append(f"Conditional on: {names}")
         if self.uncovered:
