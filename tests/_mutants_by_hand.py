@@ -3436,7 +3436,7 @@ MUTANTS = [
     (
         "h715",
         "_cli/columns.py",
-        "column.categories in (None, _NO_YES)",
+        "column.categories in (None, _NO_YES, (False, True))",
         "column.categories is None",
         "a saved model takes a flag for missing",
     ),

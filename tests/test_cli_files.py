@@ -197,8 +197,9 @@ def test_every_model_that_is_saved_can_be_read(
     assert status == 0 and "2 predictions written" in said, said
 
 
+@pytest.mark.parametrize("template", ["", ', "categories": [false, true]'])
 @pytest.mark.parametrize("words", [("nein", "ja"), ("False", "true"), ("0", "1")])
-def test_a_model_reads_a_flag_as_it_learnt_it(tmp_path, capsys, words):
+def test_a_model_reads_a_flag_as_it_learnt_it(tmp_path, capsys, words, template):
     """All of its cells were missing to a saved model, but for "no" and "yes"."""
     pytest.importorskip("skops")
     rng = np.random.default_rng(0)
@@ -207,7 +208,8 @@ def test_a_model_reads_a_flag_as_it_learnt_it(tmp_path, capsys, words):
     rows = zip(np.array(words)[told], sex, pay, strict=True)
     table, book = tmp_path / "people.csv", tmp_path / "book.json"
     table.write_text("flag,sex,pay\n" + "".join(f"{f},{s},{p}\n" for f, s, p in rows))
-    book.write_text('{"flag": {"kind": "flag"}, "sex": ["f", "m"], "pay": [0, 5]}')
+    flag = f'{{"kind": "flag"{template}}}'
+    book.write_text(f'{{"flag": {flag}, "sex": ["f", "m"], "pay": [0, 5]}}')
     asked = ["--target", "pay", "--sensitive", "sex", "--codebook", str(book)]
     model, new = str(tmp_path / "m.skops"), tmp_path / "new.csv"
     asked += ["--epsilon", "8", "--save", model, "--out", str(tmp_path / "out")]

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from fairpriv_sklearn.datasets._sources import SOURCES
-from fairpriv_sklearn.preprocessing import Codebook, Column
+from fairpriv_sklearn.preprocessing import Codebook, Column, DPTableEncoder
 from fairpriv_sklearn.preprocessing._codebook import (
     category_key,
     whole_days,
@@ -255,16 +255,19 @@ def test_template_of_what_a_source_declares(tmp_path):
         assert [column.kind for column in template.columns.values()] == kinds
         assert list(template) == table.column_names
         assert template["age"].integer and not template["pay"].integer
-        # nothing but names and kinds: no cell shows
-        assert all(
-            column.range is None and column.categories is None
-            for column in template.columns.values()
-        )
+        # nothing but names and kinds, and what booleans are: no cell shows
+        told = {name: column.categories for name, column in template.columns.items()}
+        assert told == {**dict.fromkeys(template), "yes": (False, True)}
+        assert not any(column.range for column in template.columns.values())
     plain = json.loads(template.to_json())
     assert plain["pay"] == {"kind": "number", "range": None}
     assert plain["sex"] == {"kind": "category", "categories": None}
     assert Codebook.from_json(template.to_json()) == template
     assert Codebook.template(table, typed=False)["age"] == Column()
+    frame = pd.DataFrame({"yes": [True, False] * 50})
+    book = Codebook.template(frame, typed=True)
+    encoder = DPTableEncoder(codebook=book, ranks="uniform").fit(frame)
+    assert encoder.privacy_.epsilon == 0  # it learns nothing of booleans
 
 
 def test_template_of_a_frame_knows_names_only_unless_types_are_declared(tmp_path):

@@ -299,8 +299,9 @@ def _category(name, cells, column: Column) -> Parsed:
     if any(_WHOLE.fullmatch(str(one)) for one in column.categories or ()):
         listed = tuple(dict.fromkeys(map(label_key, column.categories)))
         column = replace(column, categories=listed)
-    if column.kind == "flag" and column.categories in (None, _NO_YES):
-        values, column = _flag(values, column)  # a saved model lists them
+    # A saved model lists the words, and a template the values of a typed file.
+    if column.kind == "flag" and column.categories in (None, _NO_YES, (False, True)):
+        values, column = _flag(values, column)
     if column.categories is None:
         return Parsed(name, column, values, True)
     listed = {category_key(c) for c in column.categories}

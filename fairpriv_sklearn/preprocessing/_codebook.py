@@ -293,7 +293,8 @@ class Codebook:
         Returns
         -------
         codebook : Codebook
-            With no range and no category; ``to_json`` writes null where they belong.
+            With no range, and no categories but the two of booleans; ``to_json``
+            writes null where they belong.
         """
         from ._declared import declared_columns
 

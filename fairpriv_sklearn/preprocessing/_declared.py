@@ -91,4 +91,5 @@ def _of_type(name: str) -> Column:
     """What a declared type says, by its name in Arrow, polars or pandas."""
     word = re.split("[^a-z_]", name.lower())[0]
     kind = next((kind for kind, words in _KINDS.items() if word in words), None)
-    return Column(kind, integer=word in ("int", "uint"))
+    values = (False, True) if kind == "flag" else None
+    return Column(kind, categories=values, integer=word in ("int", "uint"))
