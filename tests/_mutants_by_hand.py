@@ -6467,6 +6467,13 @@ MUTANTS = [
         "a blind repair that read its groups tells them as the classes of their model",
     ),
     (
+        "h2097",
+        "model_selection/_candidates.py",
+        "slopes = (n_columns + 1) * n_classes * (2 + n_classes * n_groups)",
+        "slopes = (n_columns + 1) * n_classes * (2 + n_groups)",
+        "a search plans for pulls towards groups, and not towards those of each class",
+    ),
+    (
         "h2003",
         "__main__.py",
         '        action="extend",\n        default=[],\n        help="columns of groups',

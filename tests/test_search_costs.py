@@ -11,6 +11,7 @@ from sklearn.ensemble import BaggingRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 
+from fairpriv_sklearn._wall import DRAWS_OF_ONE, PrivacyFilter
 from fairpriv_sklearn.accounting import (
     DeclaredEvent,
     GaussianEvent,
@@ -307,6 +308,27 @@ def test_no_fit_draws_more_numbers_than_are_planned(model, sizes, is_told):
     (fit, _), (claim,) = result.estimators, result.privacy_.events
     drawn = candidates._gaussian_cost(fit.privacy_.events)[1]
     assert isinstance(claim, GaussianEvent) and claim.n_draws >= drawn > 100_000
+
+
+def test_the_widest_release_of_a_penalised_step_is_what_is_planned_for(monkeypatch):
+    """A formula by hand stands there, and the query here: both count the same."""
+    widths, release = [], PrivacyFilter.release
+
+    def counted(wall, query, *given, **more):
+        widths.append(query.n_coordinates)
+        return release(wall, query, *given, **more)
+
+    monkeypatch.setattr(PrivacyFilter, "release", counted)
+    for n_columns, n_classes, n_groups in ((30, 3, 4), (60, 2, 7)):
+        X, y, group = labelled(n_columns, n_classes, n_groups)
+        lists = {"classes": list(range(n_classes)), "groups": list(range(n_groups))}
+        about = {"constraint": "equalized_odds", "max_iter": 1, **lists}
+        widths.clear()
+        logistic(bounds=(-1, 1), **about).fit(X, y, sensitive_features=group)
+        many = candidates._as_many(n_columns, n_classes, n_groups)
+        # Of two classes one output tells both.
+        planned = many * DRAWS_OF_ONE / (1 + (n_classes == 2))
+        assert many > 1 and round(planned) in widths
 
 
 def test_of_a_table_that_others_widen_nothing_is_foreseen():
