@@ -429,7 +429,8 @@ def synthesize(argv) -> int:
     )
     add("--rows", type=int, metavar="N", help="rows to write (default: as many)")
     add("--report", metavar="FILE.md", help="default: beside --out, ending in .md")
-    add("--out", default="synthetic.csv", help="CSV to write")
+    out = "CSV to write, with commas and decimal points whatever DATA has"
+    add("--out", default="synthetic.csv", help=out)
     add_budget(rules)
     add_reading(rules)
     args = rules.parse_args(argv)

@@ -585,7 +585,7 @@ class DPGridSearchCV(_PrivateSearch):
         The winner. Its own `privacy_` speaks of its fit alone, and is conditional on
         the choice: that is private too, and paid for by the search.
     best_params_ : dict
-        Its parameters.
+        Its parameters, as the list has them: what the search sets itself is set aside.
     privacy_ : PrivacyGuarantee
         What the whole search cost.
     plan_ : SearchPlan
@@ -758,7 +758,7 @@ class DPRandomizedSearchCV(_PrivateSearch):
         The winner. Its own `privacy_` speaks of its fit alone, and is conditional on
         the choice: that is private too, and paid for by the search.
     best_params_ : dict
-        Its parameters.
+        Its parameters, as the list has them: what the search sets itself is set aside.
     privacy_ : PrivacyGuarantee
         What the whole search cost.
     plan_ : SearchPlan
