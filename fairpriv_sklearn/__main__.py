@@ -149,7 +149,7 @@ def parser() -> argparse.ArgumentParser:
     add(
         "--write-codebook",
         metavar="FILE.json",
-        help="write a code book of DATA to fill in, with names and declared kinds",
+        help="write a codebook of DATA to fill in, with names and declared kinds",
     )
     add(
         "--missing",
@@ -243,7 +243,7 @@ def parse(argv=None) -> argparse.Namespace:
             "predict and synthesize, and models are audited by python -m "
             "fairpriv_sklearn.audit"
         )
-    # A code book may name the target and the groups; `load_table` asks for the rest.
+    # A codebook may name the target and the groups; `load_table` asks for the rest.
     if args.data and not (args.write_codebook or args.codebook):
         if not (args.target and args.sensitive):
             rules.error(
@@ -331,7 +331,7 @@ def _unheard(error: OSError) -> int:
 
 
 def run(args) -> int:
-    """The main job, or the code book to fill in."""
+    """The main job, or the codebook to fill in."""
     if args.write_codebook:
         return write_codebook(args)
     from fairpriv_sklearn._cli.report import (

@@ -82,9 +82,9 @@ ALSO = {
     "scores": ("X",),  # scikit-learn's name for the first argument
     "param_values": ("fairness_weight",),  # the parameter that `param_name` names
     "y": ("target", "labels"),
-    "columns": ("column", "code book"),
-    "source": ("code book",),
-    "codebook": ("code book",),
+    "columns": ("column", "codebook"),
+    "source": ("codebook",),
+    "codebook": ("codebook",),
     "pairs": ("tables",),
     "reach_size": ("epsilon",),  # a share of it
     "kind": ("kinds",),

@@ -2217,7 +2217,7 @@ MUTANTS = [
         "_cli/synthetic.py",
         "    refuse_ruled_out(used)\n",
         "",
-        "gaps that a code book rules out are drawn",
+        "gaps that a codebook rules out are drawn",
     ),
     (
         "h509",
@@ -3589,7 +3589,7 @@ MUTANTS = [
         "preprocessing/_table_encoder.py",
         "declared_of(given.entries) or names",
         "names",
-        "guarantees do not say what a code book declares",
+        "guarantees do not say what a codebook declares",
     ),
     (
         "h1070",
@@ -3764,7 +3764,7 @@ MUTANTS = [
         "preprocessing/_counting.py",
         "full = [c for c in columns if not c.declared.missing]",
         "full = []",
-        "gaps that the code book rules out count as the lowest number",
+        "gaps that the codebook rules out count as the lowest number",
     ),
     (
         "h1121",

@@ -112,7 +112,7 @@ def full_context():
         "records_per_person": 1,
         "publication_date": date(2026, 1, 2),
         "sector": "Government",
-        "facts": {"bounds": "code book of 2020"},
+        "facts": {"bounds": "codebook of 2020"},
         "ledger": ledger,
         "fairness": rates,
         "audit": AuditReport(
@@ -179,7 +179,7 @@ ANSWERS = {
         "At most 2 %",
         "of the guesses",
     ],
-    "conditions": ["bounds=", "code book of 2020", "target_bounds="],
+    "conditions": ["bounds=", "codebook of 2020", "target_bounds="],
     "not_covered": ["How long a fit", "records that predictions"],
     "mechanism": ["Gaussian noise, mu =", "rounded to a grid"],
     "spent_before": ["1 release, this", "(epsilon = 0.9999, delta = 0.0001)"],

@@ -1035,14 +1035,14 @@ def test_a_gap_makes_no_other_column(tmp_path):
 
 
 def test_wide_tables_of_numbers_are_read_without_detours(tmp_path, monkeypatch):
-    """No number is tried as a date, and code books are not written for each column."""
+    """No number is tried as a date, and codebooks are not written for each column."""
     from fairpriv_sklearn._cli import columns
     from fairpriv_sklearn._cli.table import Table
     from fairpriv_sklearn.preprocessing import _text_cells
 
     calls = []
     written, tried = Table.codebook.fget, columns.cell_day
-    codebook = property(lambda table: calls.append("code book") or written(table))
+    codebook = property(lambda table: calls.append("codebook") or written(table))
     monkeypatch.setattr(Table, "codebook", codebook)
     for home in (columns, _text_cells):
         monkeypatch.setattr(
@@ -1057,7 +1057,7 @@ def test_wide_tables_of_numbers_are_read_without_detours(tmp_path, monkeypatch):
     arguments = [str(path), "--target", "pay", "--sensitive", "sex", "--epsilon", "50"]
     assert run(tmp_path, *arguments) == 0
     assert "date" not in calls
-    assert calls.count("code book") < n_columns
+    assert calls.count("codebook") < n_columns
 
 
 # --------------------------------------------------------- several groups, saved models
@@ -1936,7 +1936,7 @@ def test_codes_of_no_answer_are_told_before_spending(tmp_path, capsys):
     told = said[: said.index("[1/5]")]
     assert "no answer: 'Q2' has -8, 'Q1: years?' has -9. They count" in told
     assert report(tmp_path)["warnings"][0].startswith("The only numbers below zero")
-    # As a class it is seen among the others; a code book has it its way.
+    # As a class it is seen among the others; a codebook has it its way.
     assert run(tmp_path, *asked, "classification") == 0
     assert "no answer: 'Q2' has -8. They" in " ".join(capsys.readouterr().err.split())
     known = {name: {"missing_values": [-9, -8]} for name in ("Q1: years?", "Q2")}
@@ -2587,7 +2587,7 @@ def test_the_sheet_with_the_named_columns_is_read(tmp_path, capsys):
     arguments = ["synthesize", str(path), "--target", "age", "--out", str(drawn)]
     assert main(arguments) == 0
     assert len(pd.read_csv(drawn)) == 300
-    # What a code book names is looked for, too, and what is named for one to fill in.
+    # What a codebook names is looked for, too, and what is named for one to fill in.
     book = tmp_path / "book.json"
     arguments = [str(path), "--target", "wage", "--sensitive", "sex"]
     assert main([*arguments, "--write-codebook", str(book)]) == 0
@@ -2605,6 +2605,6 @@ def test_the_sheet_with_the_named_columns_is_read(tmp_path, capsys):
     said = " ".join(capsys.readouterr().err.split())
     assert "no column 'wages'; its columns are wage, sex, age." in said
     assert "'about', 'form', 'old': 'people' was read (--sheet names" in said
-    # Without such a sheet it is the first one with rows, as a code book to fill in has.
+    # Without such a sheet it is the first one with rows, as a codebook to fill in has.
     assert list(read_table(path).columns) == ["wage", "note"]
     assert list(read_table(path, names=["wages"]).columns) == ["wage", "note"]

@@ -30,7 +30,7 @@ def quick_fits(monkeypatch):
 
 @pytest.fixture
 def people(tmp_path):
-    """A CSV of 2,000 people, one row of which may be another, and a code book."""
+    """A CSV of 2,000 people, one row of which may be another, and a codebook."""
 
     def write(**changes):
         rng = np.random.default_rng(0)
@@ -69,7 +69,7 @@ def test_a_table_of_nobody_is_like_the_one_of_people(people, tmp_path, capsys):
     said = capsys.readouterr().out
     drawn = pd.read_csv(tmp_path / "out.csv", parse_dates=["joined"])
     report = (tmp_path / "out.md").read_text()
-    # What the code book leaves out is not drawn; an empty column that it does not
+    # What the codebook leaves out is not drawn; an empty column that it does not
     # name is, as that it is empty is not public.
     assert list(drawn) == ["age", "town", "sex", "pay", "grade", "joined", "empty"]
     assert len(drawn) == 2000 and "2,000 synthetic rows written" in said
@@ -110,7 +110,7 @@ def test_of_columns_without_frequent_texts_options_are_told(tmp_path, capsys):
     path.write_text("\n".join(["remark,sex,pay", *rows]) + "\n")
     assert synthesize(tmp_path, str(path), "--epsilon", "3") == 0
     said = " ".join(capsys.readouterr().out.split())
-    told = "the kind in the codebook: a code book lists categories, and --drop leaves"
+    told = "the kind in the codebook: a codebook lists categories, and --drop leaves"
     assert (
         "Of the column 'remark' nearly all" in said and f"{told} columns out." in said
     )

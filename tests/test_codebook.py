@@ -1,4 +1,4 @@
-"""The code book: what it accepts, what it refuses in one sentence, and its forms."""
+"""The codebook: what it accepts, what it refuses in one sentence, and its forms."""
 
 import copy
 import dataclasses
@@ -178,7 +178,7 @@ def test_wrong_entries_get_one_sentence(entry, says):
         ('{"a": [0, NaN]}', "finite"),
         ('{"a": [0, Infinity]}', "finite"),
         ('{"a": [0, 1e999]}', "finite"),
-        ('{"a": [0, 1' + "0" * 5000 + "]}", "code book"),
+        ('{"a": [0, 1' + "0" * 5000 + "]}", "codebook"),
         ('{"a": [0, 1], "a": [0, 2]}', "'a' twice"),
         ('{"a": ' + "[" * 300 + "]" * 300 + "}", "at least two values"),
         ('{"a": {"range": [0, 1], "range": [0, 2]}}', "twice"),

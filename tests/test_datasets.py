@@ -1,4 +1,4 @@
-"""Simulated data against their known answers; loaders against files and code books."""
+"""Simulated data against their known answers; loaders against files and codebooks."""
 
 import gzip
 import hashlib
@@ -451,7 +451,7 @@ def test_adult_encodes_to_the_96_indicators_and_base_rates_of_the_literature():
             list(adult.categories),
         )
     ).fit(adult.data)
-    # 96 occur in complete rows; the code book knows `Never-worked` as well
+    # 96 occur in complete rows; the codebook knows `Never-worked` as well
     assert encoder.transform(adult.data).shape == (45222, 97)
     everyone = fetch_adult(data_home=FOLDER)
     rich, sex = everyone.target == ">50K", everyone.sensitive_features

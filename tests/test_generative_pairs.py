@@ -358,7 +358,7 @@ def test_a_warning_tells_what_text_is_a_date(form, is_read, kind, quick_fits):
 
 
 def test_losses_that_are_told():
-    """Of nearly all records, and of gaps only where the code book says a kind."""
+    """Of nearly all records, and of gaps only where the codebook says a kind."""
 
     def told(counts, kind, was=None, noise=0.0, places=None):
         edges, pair = np.arange(3.0), ("a", "b")
@@ -391,7 +391,7 @@ def test_losses_that_are_told():
 
 
 def test_columns_without_values_are_missing_and_not_other():
-    """Also what a code book calls something that it is not."""
+    """Also what a codebook calls something that it is not."""
     frame = people(2000)[0][["age", "hours"]].assign(empty=None, full="a")
     book = {"empty": {"kind": "category"}, "hours": {"kind": "flag"}}
     generator = DPSinkhornGenerator(epsilon=3.0, codebook=book, random_state=0)
@@ -636,7 +636,7 @@ def test_errors():
         ({"bins": {"age": [3, 2]}}, "increase"),
         ({"bounds": {"nobody": (0, 1)}}, "does not have"),
         ({"method": "semidual"}, "codebook is for raw tables"),
-        ({"codebook": 5}, "code book"),
+        ({"codebook": 5}, "codebook"),
         ({"y": y[:-1]}, "inconsistent"),
         ({"codebook": dict.fromkeys(frame, "left out")}, "no column left"),
     ]:
@@ -1202,7 +1202,7 @@ def test_sensitivity_of_products_of_features(sizes, reached, target):
 
 @pytest.mark.parametrize("n_columns, weight", [(3, 1), (8, 2), (18, 3), (140, 8)])
 def test_products_with_a_target_have_less_noise(monkeypatch, n_columns, weight):
-    """About half of all is for them; of a target that a code book names, no other."""
+    """About half of all is for them; of a target that a codebook names, no other."""
     asked, deviations = [], []
 
     def release(wall, query, rows, state=None, **name):

@@ -3518,7 +3518,7 @@ def test_dates_are_no_target(fitter):
         ({"sensitive_features": [0]}, "sensitive_features must be a string"),
         ({"sensitive_features": ["c"]}, "columns that X does not have"),
         ({"codebook": {"c": [0, 1]}}, "columns that X does not have"),
-        ({"codebook": {"a": "?"}}, "code book"),
+        ({"codebook": {"a": "?"}}, "codebook"),
     ],
 )
 @pytest.mark.parametrize("wrap", ["search", "repair", "both"])

@@ -162,7 +162,7 @@ def test_the_steps_together_cost_the_budget(name, epsilon, neighboring):
 def test_an_encoder_that_needs_nothing_leaves_the_budget_to_the_others(
     n_named, epsilon
 ):
-    """Unless the table has columns that its code book does not name."""
+    """Unless the table has columns that its codebook does not name."""
     declared = {"work": ["x", "y", "z"], "age": [18, 80], "income": [0, 1e6]}
     named = dict([*declared.items()][:n_named])
     encoder = DPTableEncoder(named, ranks="uniform")

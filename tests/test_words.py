@@ -12,10 +12,12 @@ GONE = {
     "coins": r"\bcoins\b",
     "strata": r"\bcell_(sizes|weights)\b|\bCellSizes\b",
     "minimum sizes": r"\bfloors\b",
+    "code book": r"\b[Cc]ode\s+books?\b",
     "noise": r"\bsource: NoiseSource\b|\bsource = noise_source\b",
 }
 # The law itself, and names of data sets.
 FINE = re.compile(r"fetch_law|law_school|whose law|\blaw = |\(law\b|, law\b")
+BUILT = {"_build", "auto_examples", "generated"}  # from these files
 HERE = ("fairpriv_sklearn", "docs", "examples", "tests")
 
 
@@ -23,11 +25,7 @@ def files():
     for folder in HERE:
         for path in sorted((ROOT / folder).rglob("*")):
             known = path.suffix in (".py", ".rst", ".svg", ".css")
-            if (
-                known
-                and "_build" not in path.parts
-                and path.name != Path(__file__).name
-            ):
+            if known and not BUILT & {*path.parts} and path.name != Path(__file__).name:
                 yield path
 
 

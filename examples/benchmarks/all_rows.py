@@ -88,7 +88,7 @@ def numbers_once(how, seed, *, table, n_rows, epsilon, blind):
     _, X, y, group, bounds = table
     train, test = parts(len(y), seed, n_rows, test=0.3)
     groups = np.unique(group).tolist()
-    # Public ends for each column: those of a code book, here of the whole table.
+    # Public ends for each column: those of a codebook, here of the whole table.
     ends = X.min(axis=0), X.max(axis=0)
     base = DPLinearRegression(bounds=ends, target_bounds=bounds, random_state=seed)
     guess = DPWassersteinLogisticRegression(

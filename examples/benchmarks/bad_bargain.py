@@ -393,7 +393,7 @@ def tables(n_splits=20, names=("Adult", "Credit", "Law School", "Communities")):
         X, y, codebook, bounds = load(name)
         classes = [0, 1] if bounds is None else None
         for epsilon in EPSILONS:
-            for label, book in (("code book", codebook), ("nothing declared", None)):
+            for label, book in (("codebook", codebook), ("nothing declared", None)):
                 kind = "regressor" if bounds else "classifier"
                 model = make_pipeline(
                     DPTableEncoder(book), final(kind, 0, classes, bounds)

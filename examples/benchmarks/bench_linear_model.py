@@ -268,7 +268,7 @@ def adult():
 
 
 def encode_adult(data):
-    """Numbers scaled by the code book's bounds, indicators of its categories."""
+    """Numbers scaled by the codebook's bounds, indicators of its categories."""
     columns = []
     for name, (low, high) in data.bounds.items():
         values = data.data[name].to_numpy(dtype=float)

@@ -1,7 +1,7 @@
 """How long slopes end in small tables, against the length that is best for new rows.
 
 Encoder and linear model under one total (epsilon, 1e-5), on parts of real tables with
-their code books, breast cancer and diabetes with nothing declared, and `min_records`
+their codebooks, breast cancer and diabetes with nothing declared, and `min_records`
 off. Loss on other rows: log loss, or 1 - R2, of the constant that the training rows
 say, of the model, and of the model whose slopes are multiplied by what is best for all
 splits, around the mean of the training rows (both read from the data without privacy).

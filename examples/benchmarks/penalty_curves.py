@@ -1,7 +1,7 @@
 """Accuracy against the gap between decisions, along the weights of the penalty.
 
 `DPWassersteinLogisticRegression` at (1, 1e-5), or at another epsilon; three quarters of
-the rows train, the rest tests. Rows are encoded by the public code book alone (numbers
+the rows train, the rest tests. Rows are encoded by the public codebook alone (numbers
 scaled by their range, indicators of the lists), so that older versions of the package
 can run this script too; "raw" is the table encoder and the model under the same total.
 Accuracy, and the largest difference of two groups' shares of positive decisions (groups
@@ -36,7 +36,7 @@ DELTA = 1e-5
 
 
 def encoded(data):
-    """Numbers scaled by the code book's bounds, indicators of its categories."""
+    """Numbers scaled by the codebook's bounds, indicators of its categories."""
     columns = []
     for name, (low, high) in data.bounds.items():
         values = data.data[name].to_numpy(dtype=float)

@@ -38,7 +38,7 @@ LEFT_OUT = ["fnlwgt", "native-country"]
 
 
 def load():
-    """Adult, encoded by its code book: nothing is fitted on the data."""
+    """Adult, encoded by its codebook: nothing is fitted on the data."""
     adult = fetch_adult(missing="drop", as_frame=True)
     bounds = {k: v for k, v in adult.bounds.items() if k not in LEFT_OUT}
     categories = {k: v for k, v in adult.categories.items() if k not in LEFT_OUT}

@@ -1,7 +1,7 @@
 """Raw tables under one budget: the table encoder with a private model, and its peers.
 
 Three quarters of the rows train, the rest test; the mean over splits is printed. All
-models get (epsilon, 1e-5); the public ranges and lists are those of the code book,
+models get (epsilon, 1e-5); the public ranges and lists are those of the codebook,
 "no ranges" leaves the ranges of numbers out. Ours holds if a record is replaced; what
 diffprivlib and DP-EBM print is for their own relation, add/remove for DP-EBM's counts.
 Constants were chosen on simulated tables, Adult and Credit, some also with Communities
@@ -55,7 +55,7 @@ DELTA = 1e-5
 
 
 def load(name):
-    """Features with the sensitive ones, a target of 0 and 1 or numbers, code book."""
+    """Features with the sensitive ones, a target of 0 and 1 or numbers, codebook."""
     fetch, options = SETS[name]
     data = fetch(as_frame=True, **options)
     target = data.codebook.target

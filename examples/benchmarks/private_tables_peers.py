@@ -3,7 +3,7 @@
 Two of them: the linear models of this library before they had bounded slopes, second
 moments and the table encoder (a checkout of the parent of commit 2930002), and
 diffprivlib, which runs with scikit-learn 1.6.1. Both get the public one-hot encoding of
-the code book: numbers scaled to [-1, 1], indicators of the listed categories; same
+the codebook: numbers scaled to [-1, 1], indicators of the listed categories; same
 splits, same budgets.
 
 Run with today's library ``python examples/benchmarks/private_tables_peers.py write
@@ -28,7 +28,7 @@ def write(folder):
     for name in SETS:
         X, y, codebook, bounds = load(name)
         columns, model = public_one_hot(codebook, bounds, 1.0, 0)
-        Z = columns.fit_transform(X).astype(np.float64)  # by the code book alone
+        Z = columns.fit_transform(X).astype(np.float64)  # by the codebook alone
         ends = (np.nan, np.nan) if bounds is None else bounds
         np.savez(Path(folder) / name, Z=Z, y=y, bounds=ends, norm=model.data_norm)
 

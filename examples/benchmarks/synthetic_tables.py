@@ -8,7 +8,7 @@ credit_default.csv.gz, read by pandas as they are. Adult: fit on the 32,561 UCI
 training rows, test on the 16,281 others; Credit: three quarters of 30,000 rows at
 random. `DPSinkhornGenerator` with its defaults, delta = 1e-5, one record replaced;
 "nothing": no public fact about any column but the classes of the label (five seeds);
-"declared": a code book of ranges and categories (two seeds). As many synthetic rows as
+"declared": a codebook of ranges and categories (two seeds). As many synthetic rows as
 training rows.
 
 "one-way", "two-way": total variation of the tables of frequencies between synthetic and
@@ -31,7 +31,7 @@ worse on Communities and the same elsewhere.
 
 ``--mst`` runs MST (R. McKenna, G. Miklau, D. Sheldon, 2021) as implemented in the
 package dpmm 0.1.9, if that is installed (in an environment of its own: it needs
-older libraries), on the same rows with the same code book, one seed; a tenth of its
+older libraries), on the same rows with the same codebook, one seed; a tenth of its
 epsilon goes to bins, as its authors set it. Its relation is its own.
 
 ``--numbers`` has a number as the target, a column of the table: the grade average of
@@ -39,7 +39,7 @@ Law School, the crimes of Communities, the motor score of the Parkinsons telemon
 data (subject left out), nothing declared. R2 on real test rows of
 `HistGradientBoostingRegressor`, trained on as many synthetic rows as training rows, on
 20,000 (or as many as training rows, if these are more), and on as many with the target
-named in the code book, with what that gains and how it changes the distances.
+named in the codebook, with what that gains and how it changes the distances.
 """
 
 import argparse

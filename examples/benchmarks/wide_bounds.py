@@ -9,14 +9,14 @@ many as by default, asked for by number, so that nothing is spent to find the sc
 Seeds from 500 on were looked at when constants were chosen, those from 900 on are
 reported; 40 of them where there are few rows.
 
-Then linear models without a penalty on real tables: numbers in the bounds of their code
-books, and in bounds ten times as wide about other centres, categories as indicators in
-(0, 1). Accuracy or R2 on the other rows of eight splits, with ranges learnt and without
-(the default `data_norm` is given), and the mean difference with its standard error. And
-networks, in the same way, on the numbers only. That linear models look twice at the
-columns was chosen with these tables in view, so "others" are tables that nobody had
-looked at: those of github.com/jbrownlee/Datasets in FOLDER, in bounds that hold their
-values. Run::
+Then linear models without a penalty on real tables: numbers in the bounds of their
+codebooks, and in bounds ten times as wide about other centres, categories as indicators
+in (0, 1). Accuracy or R2 on the other rows of eight splits, with ranges learnt and
+without (the default `data_norm` is given), and the mean difference with its standard
+error. And networks, in the same way, on the numbers only. That linear models look twice
+at the columns was chosen with these tables in view, so "others" are tables that nobody
+had looked at: those of github.com/jbrownlee/Datasets in FOLDER, in bounds that hold
+their values. Run::
 
     python examples/benchmarks/wide_bounds.py [repairs] [few] [linear] [networks]
     python examples/benchmarks/wide_bounds.py others FOLDER

@@ -65,7 +65,7 @@ write_people(path, n_groups=8, n=2500)
 
 # %%
 # Batches take the place of X. Public are the ends of the salaries and the two groups;
-# what the code book of the encoder does not say it learns at a cost.
+# what the codebook of the encoder does not say it learns at a cost.
 
 
 def read_people(path):

@@ -7,7 +7,7 @@ types. Classifiers trained on it are tested on real people.
 """
 
 # %%
-# Categories, classes and bounds come from the code book, bins from common sense. None
+# Categories, classes and bounds come from the codebook, bins from common sense. None
 # in a list of categories stands for a missing value.
 
 import matplotlib.pyplot as plt

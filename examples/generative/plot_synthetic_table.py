@@ -8,7 +8,7 @@ columns, real beside synthetic.
 """
 
 # %%
-# The frame goes in as it is. The code book is that of the data set: ranges and
+# The frame goes in as it is. The codebook is that of the data set: ranges and
 # categories from its documentation. What it does not say is learnt under the budget.
 
 import matplotlib.pyplot as plt

@@ -9,7 +9,7 @@ men's and women's predicted probabilities. Sex is needed for training only.
 # %%
 # The data are read from the folder in the environment variable
 # ``FAIRPRIV_SKLEARN_DATA``, or downloaded. Preprocessing is public: numbers are scaled
-# by the bounds of the code book, categories become indicators of its lists.
+# by the bounds of the codebook, categories become indicators of its lists.
 
 import matplotlib.pyplot as plt
 import numpy as np

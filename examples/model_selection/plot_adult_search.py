@@ -10,7 +10,7 @@ search that decides is private as a whole, for one budget.
 # %%
 # The data are read from the folder in the environment variable
 # ``FAIRPRIV_SKLEARN_DATA``, or downloaded. The encoding is public: the bounds and
-# categories of the code book.
+# categories of the codebook.
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -10,7 +10,7 @@ regression out of the box.
 # %%
 # The data are read from the folder in the environment variable
 # ``FAIRPRIV_SKLEARN_DATA``, or downloaded. Preprocessing is public: numbers are scaled
-# by the bounds of the code book, categories become indicators of its lists. Sex is the
+# by the bounds of the codebook, categories become indicators of its lists. Sex is the
 # last column, which the encoder takes out.
 
 import matplotlib.pyplot as plt

@@ -12,9 +12,9 @@ The points are means over two splits; tables over five, with standard errors, ar
 """
 
 # %%
-# Preprocessing learns nothing: numeric features are placed by the bounds of the code
-# book, between knots at round figures, amounts that are mostly zero by steps, and
-# categories by the lists of the code book. Each source column has norm at most one,
+# Preprocessing learns nothing: numeric features are placed by the bounds of the
+# codebook, between knots at round figures, amounts that are mostly zero by steps, and
+# categories by the lists of the codebook. Each source column has norm at most one,
 # which gives the public norm of a row.
 
 from functools import partial

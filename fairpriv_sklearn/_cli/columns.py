@@ -1,6 +1,6 @@
 """From cells to columns: numbers, categories and dates, by the codebook or by a look.
 
-What a code book declares is read by a fixed rule for each cell; what is not declared is
+What a codebook declares is read by a fixed rule for each cell; what is not declared is
 found out from the cells, and is then a fact read from the data. The types of a typed
 file declare nothing: who writes it takes them from the cells, and one text makes a text
 of a whole column.
@@ -308,8 +308,8 @@ def _category(name, cells, column: Column) -> Parsed:
     outside = np.array([v is not None and v not in listed for v in values], dtype=bool)
     if outside.any() and not column.other:
         raise InputError(
-            f"The column {name!r} holds a value that is not in its list in the code "
-            'book, which says "other": false; add it there.'
+            f"The column {name!r} holds a value that is not in its list in the "
+            'codebook, which says "other": false; add it there.'
         )
     n_odd = 0
     if column.kind == "flag":

@@ -138,7 +138,7 @@ def learn(table: Table, encoders: dict[str, DPTableEncoder], train) -> Learnt:
     table.remarks += [str(warning.message).removesuffix(".") for warning in caught]
     found = encoder.codebook_
     facts, crowds = [], []
-    # What the code book does not say was learnt, or there was nothing to learn.
+    # What the codebook does not say was learnt, or there was nothing to learn.
     if encoder.privacy_.epsilon > 0.0 or encoder._needs_nothing():
         declared = table.codebook
         facts = [

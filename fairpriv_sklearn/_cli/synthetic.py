@@ -74,7 +74,7 @@ def _people(args) -> tuple[dict[str, Parsed], Codebook, dict[str, list[str]]]:
 
 # The command line has read money and dates already, and has options of its own.
 _SAID_TO_PROGRAMS = re.compile(": parse_cells .*")
-_WAY_OUT = ": a code book lists categories, and --drop leaves columns out."
+_WAY_OUT = ": a codebook lists categories, and --drop leaves columns out."
 
 
 def _fitted(codebook, parsed, args) -> tuple[DPSinkhornGenerator, list[str]]:

@@ -130,13 +130,13 @@ def simulated_table(seed) -> Table:
 
 
 def load_codebook(path) -> Codebook:
-    """The code book of the command line."""
+    """The codebook of the command line."""
     if path is None:
         return Codebook()
     try:
         return Codebook.from_json(path)
     except (ValueError, TypeError) as error:
-        text = str(error).replace("code book", "codebook")
+        text = str(error)
         raise InputError(text[0].upper() + text[1:]) from None
 
 
@@ -227,7 +227,7 @@ def check_names(args, raw: Raw, codebook) -> list[str]:
 
 
 def _with_arguments(args, codebook: Codebook) -> Codebook:
-    """The code book with what the arguments declare: kinds of target and groups."""
+    """The codebook with what the arguments declare: kinds of target and groups."""
     codebook = of_kind("category", args.sensitive, codebook)
     task = "regression" if args.bounds else args.task
     wanted = {"regression": "number", "classification": "category"}.get(task)
@@ -237,7 +237,7 @@ def _with_arguments(args, codebook: Codebook) -> Codebook:
 
 
 def of_kind(kind: str, names, codebook: Codebook) -> Codebook:
-    """The code book with a kind for columns that nobody declares."""
+    """The codebook with a kind for columns that nobody declares."""
     columns = dict(codebook.columns)
     for name in names:
         column = columns.get(name, Column())
@@ -338,7 +338,7 @@ def _refuse_absent(listed: list, labels, sensitive) -> None:
 
 
 def refuse_ruled_out(used: dict[str, Parsed]) -> None:
-    """Refuse missing values where the code book says that there are none."""
+    """Refuse missing values where the codebook says that there are none."""
     for name, p in used.items():
         if p.declared and not p.column.missing and p.gaps.any():
             raise InputError(

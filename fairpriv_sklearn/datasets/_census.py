@@ -15,7 +15,7 @@ _DESK = {"Adm-clerical", "Exec-managerial", "Prof-specialty", "Sales", "Tech-sup
 
 @checked(n_samples=count(1), random_state=seed)
 def make_census(n_samples=48_842, *, random_state=None):
-    """Simulate people with the columns and the code book of :func:`fetch_adult`.
+    """Simulate people with the columns and the codebook of :func:`fetch_adult`.
 
     Nobody's data: a stand-in for programs that are to run without a download. Incomes
     depend on schooling, age, hours and marriage, on the occupation, and on sex, through

@@ -68,17 +68,17 @@ def _fetch(
         feature_names, target_name, sensitive_names : list of str, str, list of str
             Names of the columns.
         bounds : dict of str to (float, float)
-            Range of each numeric feature, from the code book; see `rounded`.
+            Range of each numeric feature, from the codebook; see `rounded`.
         categories : dict of str to list
-            Categories of each categorical feature, from the code book.
+            Categories of each categorical feature, from the codebook.
         rounded : list of str
-            Features whose bounds are round figures of ours for want of a code book.
+            Features whose bounds are round figures of ours for want of a codebook.
         groups : list
-            The groups, from the code book; tuples if there are several attributes.
+            The groups, from the codebook; tuples if there are several attributes.
         classes : list or None
-            The classes, from the code book; None for a regression target.
+            The classes, from the codebook; None for a regression target.
         target_bounds : tuple or None
-            Range of a regression target, from the code book.
+            Range of a regression target, from the codebook.
         codebook : Codebook
             The same facts of features, target and sensitive features as one
             :class:`~fairpriv_sklearn.preprocessing.Codebook`.
@@ -350,7 +350,7 @@ def features_of(source: Source, target, sensitive) -> list[str]:
 
 
 def codebook_of(source: Source, features, target, sensitive, groups) -> Codebook:
-    """Code book of the columns that are returned: features, target, groups."""
+    """Codebook of the columns that are returned: features, target, groups."""
     columns = source.codebook(target, sensitive).columns
     if len(sensitive) == 1:
         kept = replace(columns[sensitive[0]], categories=tuple(groups))
@@ -366,7 +366,7 @@ def _groups(source: Source, sensitive) -> list:
 
 
 def _columns(source: Source, text: str) -> dict[str, np.ndarray]:
-    """Parse the columns of the code book: floats, whole numbers or strings."""
+    """Parse the columns of the codebook: floats, whole numbers or strings."""
     header, *rows = csv.reader(text.splitlines())
     raw = dict(zip(header, zip(*rows, strict=True), strict=True))
     columns = {

@@ -1,7 +1,7 @@
 """The table of real data sets: where they come from, and their public facts.
 
-Bounds and categories are those of the published code books, never of the data. Where a
-code book gives no range (amounts of money, voice measures), the bounds are round
+Bounds and categories are those of the published codebooks, never of the data. Where a
+codebook gives no range (amounts of money, voice measures), the bounds are round
 figures of ours that are wide enough for the published file; `rounded` names them.
 """
 
@@ -15,7 +15,7 @@ _UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases"
 
 @dataclass(frozen=True)
 class Source:
-    """One data set: file, origin, columns and code book."""
+    """One data set: file, origin, columns and codebook."""
 
     file: str  # gzip CSV with a header, rows in the source's order
     sha256: str  # of the CSV itself: gzip bytes differ between zlib versions
@@ -34,7 +34,7 @@ class Source:
     notes: str = ""
 
     def codebook(self, target=None, sensitive=None) -> Codebook:
-        """All columns as a code book, with their roles."""
+        """All columns as a codebook, with their roles."""
         target = self.targets[0] if target is None else target
         sensitive = self.sensitive[:1] if sensitive is None else sensitive
         roles = {**dict.fromkeys(sensitive, "group"), target: "target"}
@@ -167,7 +167,7 @@ _CREDIT_DEFAULT = Source(
     },
     targets=("default payment next month",),
     sensitive=("SEX", "EDUCATION", "MARRIAGE"),
-    notes="30,000 card holders in Taiwan, 2005. SEX: 1 male, 2 female. The code book "
+    notes="30,000 card holders in Taiwan, 2005. SEX: 1 male, 2 female. The codebook "
     "documents EDUCATION 1-4, MARRIAGE 1-3 and repayment status -1 and 1-9; the codes "
     "EDUCATION 0, 5, 6, MARRIAGE 0 and status -2, 0 are known to occur.",
 )
@@ -225,7 +225,7 @@ PctPolicAsian PctPolicMinor OfficAssgnDrugUnits NumKindsDrugsSeiz PolicAveOTWork
 LandArea PopDens PctUsePubTrans PolicCars PolicOperBudg LemasPctPolicOnPatr
 LemasGangUnitDeploy LemasPctOfficDrugUn PolicBudgPerPop ViolentCrimesPerPop
 """.split()
-# Columns for which the code book counts missing values, and identifiers
+# Columns for which the codebook counts missing values, and identifiers
 _COMMUNITIES_OMITTED = set(
     """
     state county community communityname fold OtherPerCap LemasSwornFT LemasSwFTPerPop

@@ -38,7 +38,7 @@ MOST_ROUND, MOST_ATOMS, MOST_DECADES = 1250, 32, 8
 MOST_EVEN = 400
 # Whole numbers that are categories where some cells of their column are text.
 MOST_BESIDE_TEXT = 20
-# Numbers that code books give a meaning of their own, such as missing or refused.
+# Numbers that codebooks give a meaning of their own, such as missing or refused.
 SENTINELS = tuple(
     sign * float(number)
     for sign in (-1, 1)
@@ -121,7 +121,7 @@ class LevelColumn(LearntColumn):
 
     @classmethod
     def of(cls, name, position, declared, edges=None) -> LevelColumn:
-        """The column with what the code book says; ``edges`` of public bins."""
+        """The column with what the codebook says; ``edges`` of public bins."""
         column = cls(name, position, declared, edges)
         if edges is not None:
             declared = replace(declared, kind=declared.kind or "number")

@@ -147,7 +147,7 @@ WARNING = (
 TOO_SMALL = (
     "**Do not publish this as it is.** Single columns may be off by a fifth: the table "
     "is small for its budget, or too little about its columns is declared (ranges and "
-    "categories in the code book cost nothing)."
+    "categories in the codebook cost nothing)."
 )
 
 
@@ -156,13 +156,13 @@ MANY_OTHERS = 0.05
 UNLISTED = (
     "Too few rows have the other categories of these columns for them to be shown "
     'within this budget. They became "other", which the distances take for one '
-    "category: **what was lost there they do not see.** A code book can list "
+    "category: **what was lost there they do not see.** A codebook can list "
     "categories at no cost."
 )
 
 
 NO_FIGURES = (
-    "**not measured**, as its categories are not listed beforehand. A code book can "
+    "**not measured**, as its categories are not listed beforehand. A codebook can "
     "list them at no cost."
 )
 
@@ -171,7 +171,7 @@ NO_FIGURES = (
 NEARLY_ALL = 0.95
 EMPTY = (
     "Nearly all cells of these columns are missing: what is not of the kind that a "
-    "code book declares counts as missing too."
+    "codebook declares counts as missing too."
 )
 
 

@@ -160,7 +160,7 @@ def public_columns(names, codebook, categories, bounds, bins) -> list[LevelColum
 
 
 def read_codebook(codebook) -> Codebook:
-    """The code book, empty for None; an error names the argument."""
+    """The codebook, empty for None; an error names the argument."""
     try:
         return Codebook.from_dict({} if codebook is None else codebook)
     except (TypeError, ValueError) as error:
@@ -381,7 +381,7 @@ def tell_of_losses(declared, counted) -> None:
             f"Of the {_named(lost)} nearly all samples are missing or {OTHER!r}, as no "
             "category is frequent enough to be shown, or cells are not of the kind in "
             "the codebook: parse_cells (fairpriv_sklearn.preprocessing) reads money, "
-            "percentages and dates, and a code book lists categories or leaves columns "
+            "percentages and dates, and a codebook lists categories or leaves columns "
             "out.",
             UserWarning,
         )
@@ -500,7 +500,7 @@ def _levels_of(block, columns, size) -> np.ndarray:
 
 
 def label_of(columns, codebook) -> LevelColumn | None:
-    """The column that the code book names as the target, if its values are listed."""
+    """The column that the codebook names as the target, if its values are listed."""
     target = read_codebook(codebook).target
     found = [c for c in columns if c.name == target and c.keys]
     return found[0] if found else None

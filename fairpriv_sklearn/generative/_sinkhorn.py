@@ -98,11 +98,11 @@ class DPSinkhornGenerator(BaseGenerator):
     added or removed, for clip norms :math:`R_1, R`. Composition is exact Gaussian DP.
     ``method="network"``: `max_iter` point gradients clipped as a whole to c, l2
     sensitivity :math:`2c`, Poisson sampling, privacy loss distributions.
-    ``method="pairs"``: one count per record and column for what the code book does not
+    ``method="pairs"``: one count per record and column for what the codebook does not
     say, several per number, counts of levels, tables of class and column, tables of all
-    pairs of columns, quality figures; sensitivities in the user guide. Public: the code
-    book, bounds, classes, categories, bins, every hyper-parameter, column names, and
-    the number of records if one record is replaced. `sample` is free.
+    pairs of columns, quality figures; sensitivities in the user guide. Public: the
+    codebook, bounds, classes, categories, bins, every hyper-parameter, column names,
+    and the number of records if one record is replaced. `sample` is free.
 
     Parameters
     ----------

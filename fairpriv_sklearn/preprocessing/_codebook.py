@@ -1,4 +1,4 @@
-"""The code book: the one public description of the columns of a table."""
+"""The codebook: the one public description of the columns of a table."""
 
 from __future__ import annotations
 
@@ -151,13 +151,13 @@ def declared_of(columns) -> dict[str, dict]:
 class Codebook:
     """The public description of a table's columns.
 
-    A code book says of each column what may be known without looking at the data: its
+    A codebook says of each column what may be known without looking at the data: its
     kind, its range or categories, whether values may be missing, and what it is for.
-    It is an immutable value: two code books that say the same are equal.
+    It is an immutable value: two codebooks that say the same are equal.
 
     .. rubric:: Privacy
 
-    Everything in a code book is taken as public. Write it from the questionnaire or
+    Everything in a codebook is taken as public. Write it from the questionnaire or
     the documentation of the source, never from the data.
 
     Parameters
@@ -194,13 +194,13 @@ class Codebook:
             )
         names = [name for name, _ in entries]
         if not all(names):
-            raise ValueError("the code book has a column without a name.")
+            raise ValueError("the codebook has a column without a name.")
         if len(set(names)) < len(names):
-            raise ValueError("the code book names a column twice.")
+            raise ValueError("the codebook names a column twice.")
         targets = [name for name, column in entries if column.role == "target"]
         if len(targets) > 1:
             raise ValueError(
-                f"the code book names {len(targets)} targets, {targets[0]!r} and "
+                f"the codebook names {len(targets)} targets, {targets[0]!r} and "
                 f"{targets[1]!r} among them; keep one."
             )
         object.__setattr__(self, "entries", entries)
@@ -208,7 +208,7 @@ class Codebook:
     # -- reading ----------------------------------------------------------------------
     @classmethod
     def from_dict(cls, columns) -> Codebook:
-        """Read a code book from plain data, and check it.
+        """Read a codebook from plain data, and check it.
 
         Parameters
         ----------
@@ -226,26 +226,26 @@ class Codebook:
             return columns
         if not isinstance(columns, Mapping):
             raise ValueError(
-                "a code book maps the names of columns to what is public about them, "
+                "a codebook maps the names of columns to what is public about them, "
                 f'as in {{"age": [17, 90]}}; got {_kind_of(columns)}.'
             )
         entries = []
         for name, entry in columns.items():
             if not isinstance(name, str):
                 raise ValueError(
-                    f"names of columns in a code book are strings, got {_shown(name)}."
+                    f"names of columns in a codebook are strings, got {_shown(name)}."
                 )
             try:
                 entries.append((name, _column(entry)))
             except ValueError as error:
                 raise ValueError(
-                    f"the column {_shown(name)} of the code book: {error}"
+                    f"the column {_shown(name)} of the codebook: {error}"
                 ) from None
         return cls(tuple(entries))
 
     @classmethod
     def from_json(cls, source) -> Codebook:
-        """Read a code book from a JSON file, and check it.
+        """Read a codebook from a JSON file, and check it.
 
         Parameters
         ----------
@@ -256,9 +256,9 @@ class Codebook:
         -------
         codebook : Codebook
         """
-        text, what = a_path("source", source), "the code book"
+        text, what = a_path("source", source), "the codebook"
         if not (isinstance(source, str) and source.lstrip().startswith("{")):
-            what = f"the code book {os.fspath(source)!r}"
+            what = f"the codebook {os.fspath(source)!r}"
             text = _read_text(source, what)
         try:
             plain = json.loads(
@@ -302,7 +302,7 @@ class Codebook:
 
     # -- writing ----------------------------------------------------------------------
     def to_dict(self) -> dict:
-        """Return the code book as plain data, which :meth:`from_dict` reads.
+        """Return the codebook as plain data, which :meth:`from_dict` reads.
 
         Returns
         -------
@@ -312,7 +312,7 @@ class Codebook:
         return {name: column.to_dict() for name, column in self.entries}
 
     def to_json(self, path=None) -> str:
-        """Return the code book as JSON, and write it to a file if a path is given.
+        """Return the codebook as JSON, and write it to a file if a path is given.
 
         Parameters
         ----------
@@ -350,7 +350,7 @@ class Codebook:
         return tuple(n for n, c in self.entries if c.role == "group")
 
     def with_columns(self, **columns) -> Codebook:
-        """Return a code book in which some columns are replaced or added.
+        """Return a codebook in which some columns are replaced or added.
 
         Parameters
         ----------
@@ -389,7 +389,7 @@ def category_key(value) -> str:
     Parameters
     ----------
     value : str, number or bool
-        A category of a code book, or a cell that is not missing.
+        A category of a codebook, or a cell that is not missing.
     """
     value = value.item() if hasattr(value, "item") else value
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
@@ -403,7 +403,7 @@ _WHOLE = re.compile(r"-?(?:0|[1-9]\d*)\.0+")
 
 # -------------------------------------------------------------------------- plain data
 def _column(entry) -> Column:
-    """One entry of a code book, in any of its forms."""
+    """One entry of a codebook, in any of its forms."""
     if isinstance(entry, Column):
         return entry
     if entry is None:
@@ -595,7 +595,7 @@ def _shown(value) -> str:
 
 
 def with_role(codebook: Codebook, role: str, name: str) -> Codebook:
-    """The code book with a role given to a column, added if it is not there.
+    """The codebook with a role given to a column, added if it is not there.
 
     There is one target: a column that was it is a feature then.
     """

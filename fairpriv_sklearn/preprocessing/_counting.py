@@ -227,12 +227,12 @@ def check_lists(table: TableReader, columns) -> None:
                 raise ValueError(
                     f"column {column.name!r} has a cell outside its list of "
                     "categories; add it to the public list (None for a missing "
-                    "value), or set other=True in the code book."
+                    "value), or set other=True in the codebook."
                 )
 
 
 def check_gaps(table: TableReader, columns) -> None:
-    """Refuse a missing cell where the code book says that there are none."""
+    """Refuse a missing cell where the codebook says that there are none."""
     full = [c for c in columns if not c.declared.missing]
     for _, block in table.blocks(_CHECKED) if full else ():
         for column in full:
@@ -243,6 +243,6 @@ def check_gaps(table: TableReader, columns) -> None:
             if gaps.any():
                 raise ValueError(
                     f"column {column.name!r} has a missing cell, or one that is not of "
-                    "its kind, which is ruled out: set missing=True in the code book, "
+                    "its kind, which is ruled out: set missing=True in the codebook, "
                     "or put None into its list of categories."
                 )

@@ -179,7 +179,7 @@ class Draft(LearntColumn):
         return replace(self, rank_map=line)
 
     def described(self) -> Column:
-        """The column in a code book."""
+        """The column in a codebook."""
         if self.categories is not None:
             kind = replace(self.declared, kind="category")
             return replace(kind, categories=self.categories or None)

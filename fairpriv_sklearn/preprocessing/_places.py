@@ -211,7 +211,7 @@ class LearntColumn:
     position : int
         In the table.
     declared : Column
-        What the code book says; the kind is filled in once it is learnt.
+        What the codebook says; the kind is filled in once it is learnt.
     """
 
     name: str

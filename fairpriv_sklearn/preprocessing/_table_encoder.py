@@ -78,7 +78,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
 
     .. rubric:: Privacy
 
-    (epsilon, delta)-DP for the rows of X. What the code book declares is public and
+    (epsilon, delta)-DP for the rows of X. What the codebook declares is public and
     costs nothing. The rest is learnt from at most five Gaussian releases of counts, to
     which a record adds one per column: where numbers lie and whether a column holds
     numbers, dates or text; up to three times the parts of two cells that hold most of a
@@ -124,7 +124,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
     Attributes
     ----------
     codebook_ : Codebook
-        The code book, completed by what was learnt.
+        The codebook, completed by what was learnt.
     data_norm_ : float
         Bound of the norm of a row, 1.0.
     rank_maps_ : dict of str to callable
@@ -139,8 +139,8 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
     Raises
     ------
     ValueError
-        Before the budget is spent, if the code book or `sensitive_features` names a
-        column that is not there, if a cell is one that the code book rules out, or if
+        Before the budget is spent, if the codebook or `sensitive_features` names a
+        column that is not there, if a cell is one that the codebook rules out, or if
         `epsilon` is too small for its noise to be drawn.
 
     Warns
@@ -256,7 +256,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None):
-        """Learn what the code book does not say.
+        """Learn what the codebook does not say.
 
         Parameters
         ----------
@@ -438,7 +438,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         return drafts
 
     def _needs_nothing(self) -> bool:
-        """Whether the code book declares all columns that it names."""
+        """Whether the codebook declares all columns that it names."""
         entries = Codebook.from_dict(self.codebook or {}).entries
         used = [c for _, c in entries if c.role == "feature" and c.kind != "left out"]
         drafts = [Draft("", 0, column, self.ranks) for column in used]
@@ -528,7 +528,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
                 f"Most cells of the columns {names} hold texts that too few records "
                 f"share for this epsilon, so that {left}: "
                 "parse_cells (fairpriv_sklearn.preprocessing) reads money, percentages "
-                "and dates, and a code book lists categories or leaves columns out.",
+                "and dates, and a codebook lists categories or leaves columns out.",
                 UserWarning,
             )
         names = [draft.name for draft in drafts if draft.has_texts]
@@ -536,7 +536,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
             warn_caller(
                 f"In the columns {names} more than a twentieth of the cells are text "
                 "beside numbers or dates, as '5+' is beside 4: they count as missing. "
-                "A code book that lists categories keeps them apart.",
+                "A codebook that lists categories keeps them apart.",
                 UserWarning,
             )
 

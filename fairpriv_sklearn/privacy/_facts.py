@@ -33,7 +33,7 @@ class Fact:
         The fact itself; None if it was read from the data, or where the name says all.
     origin : {"given", "public source", "released", "read from the data"}, \
 default="given"
-        An argument; a code book or the like; a mechanism, paid for; or the data.
+        An argument; a codebook or the like; a mechanism, paid for; or the data.
 
     See Also
     --------

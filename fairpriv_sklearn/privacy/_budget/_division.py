@@ -29,7 +29,7 @@ from ._refusals import refuse_arguments, refuse_copies
 # Aim below the total by this much: conversions round to the private side.
 _AIM = 1.0 - 1e-6
 _ENCODER_SHARE = 0.1
-# Of one that learns no ranks, and nothing but columns that its code book does not name.
+# Of one that learns no ranks, and nothing but columns that its codebook does not name.
 _SPARE_SHARE = 0.0002
 _SMALLEST, _LARGEST = 1e-9, 1e4
 
@@ -222,7 +222,7 @@ def _weight(path: str, steps: dict) -> int:
 
 
 def _encoder_share(step) -> float:
-    # A code book of lists alone may leave out columns; who declares all says so.
+    # A codebook of lists alone may leave out columns; who declares all says so.
     is_told = step.ranks == "uniform" and step._needs_nothing()
     return _SPARE_SHARE if is_told else _ENCODER_SHARE
 

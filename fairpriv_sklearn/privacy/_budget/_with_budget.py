@@ -77,7 +77,7 @@ def with_budget(estimator, epsilon, delta=1e-5, *, shares=None) -> Any:
     shares : mapping of str to float, default=None
         Share of the squared Gaussian parameter by step, in the notation of
         `set_params`. Steps that it does not name share the rest: a table encoder a
-        tenth, next to nothing with ``ranks="uniform"`` and a code book that declares
+        tenth, next to nothing with ``ranks="uniform"`` and a codebook that declares
         all columns that it names, the others the same each; with
         ``calibration_size="all"`` the model that is repaired twice as much, and a
         repair of a pure epsilon three times. If it names all of those that compose,
