@@ -6474,6 +6474,13 @@ MUTANTS = [
         "a search plans for pulls towards groups, and not towards those of each class",
     ),
     (
+        "h2098",
+        "preprocessing/_reader.py",
+        "max(map(len, _rows(text, other))) > 1",
+        "True",
+        "the advice names a separator that is not in the file",
+    ),
+    (
         "h2003",
         "__main__.py",
         '        action="extend",\n        default=[],\n        help="columns of groups',

@@ -167,3 +167,19 @@ def test_a_header_that_is_parted_otherwise_than_the_rows(tmp_path):
     assert read_table(path).separator == "\t"
     path.write_text("a name\tyear\n" + "a b\t70\t\n" * 40)
     assert read_table(path).separator == "\t"
+
+
+@pytest.mark.parametrize(
+    ("text", "separator", "way_out"),
+    [
+        ("Study of 2020\nage:sex\n" + "40:f\n50:m\n" * 20, ":", "name another by"),
+        ("name;pay\n" + "Ann, Lee;40\nBob, Ray;50\n" * 20, ",", "name ';' by"),
+    ],
+)
+def test_a_separator_that_parts_no_line_is_not_named(
+    tmp_path, text, separator, way_out
+):
+    path = tmp_path / "t.csv"
+    path.write_text(text)
+    with pytest.raises(InputError, match=f"seems to have its header above.*{way_out}"):
+        read_table(path, separator=separator)

@@ -619,9 +619,11 @@ def _refuse_a_header_as_title(text: str, separator: str, skip: int, file: str):
     """
     other = _separator(text)
     if other != separator and _header_line(text, other)[0] < skip:
+        # Where it parts no line either, it is a guess, and a title may stand there.
+        way_out = repr(other) if max(map(len, _rows(text, other))) > 1 else "another"
         raise InputError(
             f"{file!r} seems to have its header above what {separator!r} parts into "
-            f"columns: name {other!r} by --separator, or none; or delete the lines "
+            f"columns: name {way_out} by --separator, or none; or delete the lines "
             "above the header."
         )
 
