@@ -295,8 +295,34 @@ def test_a_loss_of_counts_with_noise_is_a_lower_bound(move, delta):
     a, b, c, d = (side / side.sum() for side in sides)
     exact = np.maximum(np.outer(a, b) - math.exp(epsilon) * np.outer(c, d), 0).sum()
     assert exact >= delta * (1 - 1e-9)
+    # All of the noise on the far side, with a chance of a quarter at least, tells both.
+    assert epsilon >= 1 + math.log1p(-4 * delta)
     if 2 in move:  # a single count tells nearly all of it
         assert epsilon == pytest.approx(1 + 2 * math.log1p(-delta))
+
+
+@pytest.mark.parametrize("losses", [[1], [0.5, 0.5], [0.1, 0.7, 0.2], [0.2] * 5])
+def test_a_loss_of_many_numbers_is_below_that_of_all_and_close_where_delta_is_small(
+    losses,
+):
+    step = 1e-3
+    chance = np.ones(1)
+    for loss in losses:  # of a number with Laplace noise, rounded up to the steps
+        ends = np.arange(-loss, loss + step / 2, step)
+        below = 0.5 * np.exp(-(loss - ends) / 2)  # of a loss up to this, short of all
+        below[-1] = 1.0
+        chance = np.convolve(chance, np.diff(below, prepend=0.0))
+    total = math.fsum(losses)
+    lost = -total + step * np.arange(len(chance))
+
+    def exact(epsilon):
+        return float(np.sum(chance * np.maximum(0.0, -np.expm1(epsilon - lost))))
+
+    for delta in (1e-6, 1e-3, 0.02, 0.1, 0.3):
+        epsilon = loss_epsilon([PureEvent(loss) for loss in losses], delta)
+        assert exact(epsilon) >= delta or epsilon == 0.0
+        if delta == 1e-6:
+            assert epsilon >= total * (1 - 1e-4)
 
 
 def test_a_choice_by_utilities_that_all_rise_alike_loses_nothing():

@@ -4,6 +4,7 @@ import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -428,8 +429,13 @@ def loss_epsilon(events: Sequence[PrivacyEvent], delta: float) -> float:
     if delta == 1.0:
         return 0.0
     # One Laplace release of loss e: delta(eps) = 1 - exp((eps - e) / 2)
-    largest = max(losses, default=0.0)
-    return max(lowest, largest + 2 * math.log1p(-delta), 0.0)
+    lowest = max(lowest, max(losses, default=0.0) + 2 * math.log1p(-delta), 0.0)
+    # k of them lose all, of sum e, with a chance of 2^-k: 2^k delta >= 1 - exp(eps - e)
+    for k, loss in enumerate(accumulate(sorted(losses, reverse=True)), 1):
+        if delta >= 0.5**k:
+            break
+        lowest = max(lowest, loss + math.log1p(-delta / 0.5**k))
+    return lowest
 
 
 @dataclass(frozen=True)
