@@ -37,6 +37,7 @@ from sklearn.ensemble import (
     RandomForestClassifier,
     RandomForestRegressor,
     StackingClassifier,
+    StackingRegressor,
     VotingClassifier,
     VotingRegressor,
 )
@@ -1430,6 +1431,8 @@ def stacked(model):
 
 LOGS: list[int] = []
 DONE = FrozenEstimator(tuned(FITTED).fit(X, Y))  # of none other than itself
+NUMBERS = StackingRegressor([("a", Ridge().fit(X, Y))], Ridge(), cv="prefit").fit(X, Y)
+FOLDS = np.array([[range(15), range(15, 30)], [range(15, 30), range(15)]])
 MADE_OF_OTHERS = {
     "weights": (trees("a", weights=[1, 2]), trees("a", "b", weights=[1, 2])),
     "names": (trees("a", "a"), trees("a", "b")),
@@ -1446,6 +1449,11 @@ MADE_OF_OTHERS = {
     "own": (VotingRegressor([("a__b", Ridge())]), VotingRegressor([("a", Ridge())])),
     "as fitted": (tuned(FITTED), tuned(FrozenEstimator(FITTED))),
     "and again": (tuned(FrozenEstimator(FITTED), refit=True), DONE),
+    "fitted itself": (tuned(FITTED).fit(X, Y), FrozenEstimator(NUMBERS)),
+    "folds": (
+        stacked(FITTED).fit(X, Y),
+        GridSearchCV(LogisticRegression(), {}, cv=FOLDS),
+    ),
     "stacked": (stacked(FITTED), stacked(FrozenEstimator(FITTED))),
     "a pair": (
         make_pipeline(PLSRegression(1), Ridge()),
@@ -1467,12 +1475,12 @@ def test_what_is_made_of_plain_models_is_tried_on_stand_ins_at_no_cost(kind):
     for model in (wrong, right):
         repair = decisions if is_classifier(model) else numbers
         if model is wrong:
-            refused(repair(clone(model)), "")
+            refused(repair(model), "")
             with pytest.raises(ValueError):
-                encoded(clone(model), ledger).fit(X, Y)
+                encoded(model, ledger).fit(X, Y)
             assert ledger.spends() == []
         else:
-            accepted(repair(clone(model)))
+            accepted(repair(model))
             if "Frozen" not in repr(model):  # to other columns
                 encoded(clone(model), ledger).fit(X, Y)
     assert (len(LOGS) > n_logs) == (kind == "logarithms")

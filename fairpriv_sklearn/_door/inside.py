@@ -5,7 +5,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
-from .._shared.nested import last_step, owners
+from .._shared.nested import is_frozen, last_step, owners
 from .._wall import refuse_arguments, refuse_together, refuse_widths
 from .estimator import DPEstimator
 from .groups import named_positions
@@ -40,7 +40,7 @@ def check_arguments(
 
 def check_nested_arguments(estimator) -> None:
     """Refuse arguments, nested ones too, that are wrong for any table."""
-    for owner in owners(estimator).values():
+    for owner in owners(estimator, is_frozen).values():
         if isinstance(owner, DPEstimator):
             owner._check_arguments()
         elif isinstance(owner, BaseEstimator):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
 
@@ -29,6 +30,11 @@ def argument_of(place: str, name: str) -> str:
 def argument_with(place: str, outer: str) -> str:
     """The argument, of the estimator at the outer place, that holds what is inside."""
     return place.removeprefix(argument_of(outer, "")).partition("__")[0]
+
+
+def is_frozen(one) -> bool:
+    """Whether an estimator is used as it was fitted, and what is inside it too."""
+    return isinstance(one, FrozenEstimator)
 
 
 def is_inside(place: str, outer: str) -> bool:

@@ -202,7 +202,7 @@ def _is_of_groups(place: str) -> bool:
 def budget_owners(estimator) -> dict[str, BaseEstimator]:
     """Return the steps that have a budget, by their place in `set_params`."""
     # What is frozen was fitted, and paid for, before.
-    found = nested.owners(estimator, lambda one: isinstance(one, FrozenEstimator))
+    found = nested.owners(estimator, nested.is_frozen)
     return {place: owner for place, owner in found.items() if has_budget(owner)}
 
 

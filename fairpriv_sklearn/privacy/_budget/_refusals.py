@@ -94,7 +94,7 @@ def refuse_mistakes(pipeline, X, y, params) -> None:
     _refuse_batches(pipeline, X)
     check_columns(X, y, *params.values())
     _refuse_sample_weights(X, params)
-    for owner in nested.owners(pipeline).values():
+    for owner in nested.owners(pipeline, nested.is_frozen).values():
         refuse_arguments(owner)
     steps = private_steps(pipeline)
     last = _reader_of_target(pipeline)
@@ -152,13 +152,15 @@ def refuse_arguments(estimator) -> None:
 
 def _refuse_prefit(estimator) -> None:
     """Refuse what takes its models as fitted: a fit is one of copies, which are not."""
-    if "prefit" != getattr(estimator, "cv", None) or hasattr(estimator, "classes_"):
+    cv = getattr(estimator, "cv", None)  # folds may be an array
+    if not (isinstance(cv, str) and cv == "prefit") or nested.is_frozen(estimator):
         return
-    inside = getattr(estimator, "estimators", None) or [("", estimator.estimator)]
-    bare = [one for _, one in inside if hasattr(one, "fit")]
-    if getattr(estimator, "refit", False) or not all(
-        isinstance(one, FrozenEstimator) for one in bare
-    ):
+    given = [
+        one
+        for name, one in estimator.get_params().items()
+        if hasattr(one, "fit") and "__" not in name and name != "final_estimator"
+    ]
+    if getattr(estimator, "refit", False) or not all(map(nested.is_frozen, given)):
         name = type(estimator).__name__
         also = ", with refit=False" * hasattr(estimator, "refit")
         raise ValueError(
@@ -183,7 +185,7 @@ def _refuse_candidates(search) -> None:
     for params in listed:
         one = clone(search.estimator).set_params(**clone(params, safe=False))
         try:
-            for owner in nested.owners(one).values():
+            for owner in nested.owners(one, nested.is_frozen).values():
                 refuse_arguments(owner)
             errors.append(None)
         except (TypeError, ValueError) as error:
