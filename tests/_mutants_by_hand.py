@@ -3436,7 +3436,7 @@ MUTANTS = [
     (
         "h715",
         "_cli/columns.py",
-        "column.categories in (None, _NO_YES, (False, True))",
+        "repr(column.categories) in usual",
         "column.categories is None",
         "a saved model takes a flag for missing",
     ),
@@ -6703,6 +6703,41 @@ MUTANTS = [
         "self.report.conclusive = replayed == len(pairs) and 2 * failed < len(pairs)",
         "self.report.conclusive = replayed == len(pairs)",
         "an audit that could fit no pair is conclusive",
+    ),
+    (
+        "h2160",
+        "audit/_replay.py",
+        "lowest = max(lowest, loss + math.log1p(-delta / 0.5**k))",
+        "pass",
+        "a lower bound of counts is that of one of them alone",
+    ),
+    (
+        "h2161",
+        "audit/_replay.py",
+        "lowest = max(lowest, loss + math.log1p(-delta / 0.5**k))",
+        "lowest = max(lowest, loss + math.log1p(-delta / 0.5))",
+        "a lower bound of counts takes them all to lose all with the chance of one",
+    ),
+    (
+        "h2162",
+        "privacy/_budget/_refusals.py",
+        'if not (isinstance(cv, str) and cv == "prefit") or nested.is_frozen(estimator):',
+        'if cv != "prefit" or nested.is_frozen(estimator):',
+        "a search with an array of folds ends in an error of Python",
+    ),
+    (
+        "h2163",
+        "privacy/_budget/_refusals.py",
+        'if not (isinstance(cv, str) and cv == "prefit") or nested.is_frozen(estimator):',
+        'if not (isinstance(cv, str) and cv == "prefit") or hasattr(estimator, "classes_"):',
+        "a fitted model that takes its own as fitted is copied once the budget is taken",
+    ),
+    (
+        "h2164",
+        "_cli/columns.py",
+        "repr(column.categories) in usual",
+        "column.categories in (None, _NO_YES, (False, True))",
+        "a flag listed as 0 and 1 is written as no and yes",
     ),
 ]
 

@@ -103,6 +103,19 @@ def test_a_table_of_nobody_is_like_the_one_of_people(people, tmp_path, capsys):
     assert "'range': [17, 90]" in declared and "the codebook (see the report)" in said
 
 
+@pytest.mark.parametrize(
+    ("listed", "drawn"), [([0, 1], {"0", "1"}), ([False, True], {"no", "yes"})]
+)
+def test_a_flag_that_is_listed_as_numbers_is_drawn_as_numbers(tmp_path, listed, drawn):
+    """These lists are equal to Python; the other one stands for no and yes."""
+    path, book = tmp_path / "people.csv", tmp_path / "flags.json"
+    book.write_text(json.dumps({"paid": {"kind": "flag", "categories": listed}}))
+    path.write_text("paid,sex\n" + "0,f\n1,m\n" * 300)
+    assert synthesize(tmp_path, str(path), "--codebook", str(book)) == 0
+    paid = pd.read_csv(tmp_path / "out.csv", dtype=str)["paid"]
+    assert {*paid.dropna()} == drawn
+
+
 def test_of_columns_without_frequent_texts_options_are_told(tmp_path, capsys):
     """Not the function that reads money and dates, which are read by then."""
     path = tmp_path / "people.csv"

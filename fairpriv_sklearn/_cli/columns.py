@@ -299,8 +299,10 @@ def _category(name, cells, column: Column) -> Parsed:
     if any(_WHOLE.fullmatch(str(one)) for one in column.categories or ()):
         listed = tuple(dict.fromkeys(map(label_key, column.categories)))
         column = replace(column, categories=listed)
-    # A saved model lists the words, and a template the values of a typed file.
-    if column.kind == "flag" and column.categories in (None, _NO_YES, (False, True)):
+    # A saved model lists the words, and a template the values of a typed file. Compared
+    # as text: False and True equal 0 and 1, which whoever lists them wants back.
+    usual = map(repr, (None, _NO_YES, (False, True)))
+    if column.kind == "flag" and repr(column.categories) in usual:
         values, column = _flag(values, column)
     if column.categories is None:
         return Parsed(name, column, values, True)
