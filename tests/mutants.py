@@ -103,6 +103,7 @@ QUERIES = {
     "linear_model/_wasserstein_logistic.py": "descent linear_sensitivity linear_model",
     "metrics/_private.py": "metrics",
     "model_selection/_plan.py": "budgets plan repeat search",
+    "model_selection/_repeat.py": "repeat plan plan_numbers recomputed",
     "model_selection/_scoring.py": "scoring",
     "model_selection/_task.py": "scoring search validation",
     "neural_network/_base.py": "budgets neural_network neural_objective "

@@ -57,8 +57,6 @@ from fairpriv_sklearn.model_selection._plan import (
     share_of_composition,
 )
 from fairpriv_sklearn.model_selection._repeat import (
-    GEOMETRIC,
-    POISSON,
     calibrate_repeat,
     distribution_for_coverage,
 )
@@ -362,9 +360,9 @@ def test_output_perturbation_pays_for_its_numbers(
         )
 
 
-@pytest.mark.parametrize("kind", ["gaussian", "approximate"])
+@pytest.mark.parametrize("kind", ["gaussian", "threshold", "approximate"])
 def test_shares_of_fits_that_are_repeated(kind):
-    runs = distribution_for_coverage(POISSON, 0.9, 0.1)
+    runs = distribution_for_coverage(0.9, 0.1)
     inner = _plan._repeated(20, 1.0, 1e-5, kind, 5, 3, runs)
     assert inner.score_mu > 0 and inner.fit.epsilon > 0
     plan = plan_search(
@@ -375,14 +373,21 @@ def test_shares_of_fits_that_are_repeated(kind):
     ideal, log_delta = without_sampler_error(1.0, 1e-5, runs.largest * 8)
     delta = math.exp(log_delta)
     assert plan.score_mu == calibrate_repeat("gaussian", ideal, delta, runs)
-    shapes = (POISSON, GEOMETRIC)
-    assert runs in [distribution_for_coverage(shape, 0.9, 0.1) for shape in shapes]
+    shape = 1 if kind == "approximate" else 2
+    assert runs == distribution_for_coverage(0.9, 0.1, shape)
     assert plan.expected_runs == runs.mean and plan.fit.n_draws == 5
     if kind == "gaussian":
         assert plan.fit.mu == plan.score_mu
+    elif kind == "threshold":
+        assert plan.fit.failure == approx(
+            2 * _plan.KEY_SHARE * delta / runs.mean, rel=1e-12
+        )
+        asked = "gaussian", ideal, delta, runs, plan.fit.failure
+        assert plan.fit.mu == approx(calibrate_repeat(*asked), rel=1e-9)
     else:
-        assert plan.fit.epsilon == calibrate_repeat("pure", ideal, delta / 2, runs)
         assert plan.fit.delta == approx(delta / 2 / runs.mean, rel=1e-12)
+        asked = "pure", ideal, delta, runs, plan.fit.delta
+        assert plan.fit.epsilon == calibrate_repeat(*asked)
 
 
 def test_searches_that_can_only_compose_and_those_that_cannot_repeat():
@@ -397,7 +402,7 @@ def test_searches_that_can_only_compose_and_those_that_cannot_repeat():
     assert endless.method == "compose"
     # So many draws that their error takes all of epsilon: nothing is left for a fit.
     asked["n_draws"] = 10**15
-    runs = distribution_for_coverage(POISSON, 0.9, 0.1)
+    runs = distribution_for_coverage(0.9, 0.1)
     drowned = _plan._repeated(20, 1.0, 1e-5, "gaussian", 10**15, 3, runs)
     assert (drowned.fit.epsilon, drowned.fit.mu, drowned.score_mu) == (0.0, 0.0, 0.0)
     assert gaussian_share("gaussian", 1.0, 1e-5, 1, 3).mu == 1.0

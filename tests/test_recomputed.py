@@ -330,17 +330,12 @@ def test_the_best_of_a_random_number_costs_no_more_than_is_printed(relation, cov
     scores = [one.parameter for one in crossings if one.name == "scores"]
     assert len(fits) == len(scores) > 0
     mu, runs = max(*fits, *scores), search.plan_.distribution
-    assert runs.is_poisson == (coverage == 0.98)
     x = np.linspace(-12, 12, 400_001)
 
     def largest(mean):
         """Density of the largest: f(x) g'(F(x)), g generating the number of runs."""
-        below, mean_runs = norm.cdf(x, mean), runs.mean
-        if runs.is_poisson:
-            slope = mean_runs * np.exp(mean_runs * (below - 1))
-        else:
-            p = 1 / mean_runs
-            slope = p / (1 - (1 - p) * below) ** 2
+        below, stop = norm.cdf(x, mean), runs.stop  # of shape 2
+        slope = runs.mean * (stop / (1 - (1 - stop) * below)) ** 3
         return norm.pdf(x, mean) * slope
 
     epsilon = search.privacy_.epsilon

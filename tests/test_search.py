@@ -69,9 +69,6 @@ from fairpriv_sklearn.model_selection._plan import (
     plan_validation,
     share_of_composition,
 )
-from fairpriv_sklearn.model_selection._repeat import (
-    RunDistribution,
-)
 from fairpriv_sklearn.model_selection._scoring import (
     ACCURACY,
     Statistic,
@@ -855,13 +852,6 @@ def test_a_bounded_score_of_probabilities():
         logistic(fairness_weight=0.0), X, y, scoring=brier, epsilon=5.0, random_state=0
     )
     assert -0.3 < result.scores["neg_brier"].mean < 0.0
-
-
-def test_zero_runs_say_so(monkeypatch):
-    X, y = stub_table()
-    monkeypatch.setattr(RunDistribution, "quantile", lambda self, noise: 0)
-    with pytest.raises(RuntimeError, match="whatever the data"):
-        DPGridSearchCV(Stub(), {"column": [1, 2]}, method="repeat").fit(X, y)
 
 
 def test_tables_that_cannot_be_parted():

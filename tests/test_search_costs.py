@@ -222,7 +222,8 @@ def test_what_was_paid_for_as_planned_is_not_planned_anew(monkeypatch):
         return check(*cost)
 
     monkeypatch.setattr(candidates, "check_cost", dearer_at_first)
-    search = DPGridSearchCV(CASES["model"], [{}, {"C": [2.0]}], classes=[0, 1])
+    grid, way = [{}, {"C": [2.0]}], "compose"
+    search = DPGridSearchCV(CASES["model"], grid, method=way, classes=[0, 1])
     with pytest.raises(ValueError, match="costs more than the budget"):
         search.fit(X, y)
     asked.clear()

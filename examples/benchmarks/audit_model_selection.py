@@ -84,7 +84,7 @@ class Response(Fixed):
         super().__init__(epsilon, DELTA, column, ledger)
 
     def fit(self, X, y):
-        low = 0.02  # one right answer among about as many runs as there are
+        low = 0.045  # about one right answer among twice as many runs as there are
         high = min(math.exp(self.epsilon) * low, 1 - (1 - low) / math.exp(self.epsilon))
         chance = high if X[0, 0] > 0.5 else low
         self.value_ = int(noise_source().bernoulli(1, chance)[0])
@@ -149,7 +149,7 @@ def repeat(estimator, n_runs, epsilon, whole_budget=False):
     n_scored, calibrate = 60, _plan.calibrate_repeat
     if whole_budget:
 
-        def calibrate(kind, epsilon, delta, distribution):
+        def calibrate(kind, epsilon, *_):
             return epsilon
 
     ladder = np.linspace(-3, 9, n_scored)

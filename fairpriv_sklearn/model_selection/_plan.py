@@ -19,19 +19,15 @@ from .._wall import (
     gaussian_epsilon,
     without_sampler_error,
 )
-from ._repeat import (
-    GEOMETRIC,
-    POISSON,
-    RunDistribution,
-    calibrate_repeat,
-    distribution_for_coverage,
-)
+from ._repeat import RunDistribution, calibrate_repeat, distribution_for_coverage
 
 # Noisy numbers drawn by one fit, at least, or until a fit tells how many it draws.
 DRAWS_PER_FIT = 10_000
 # And behind an encoder, where how many it draws depends on what that releases: enough
 # for a linear model if each of so many columns becomes 29.
 DRAWS_BEHIND = 10_000_000
+# By so much a fit must gain by repeating: that may not try the best candidate at all.
+WORTH_MISSING = 1.4
 # Columns of which the products of all pairs are less than a linear model foresees.
 USUAL_WIDTH = 150
 # By so much a fit may cost more than its epsilon, in rounding.
@@ -123,7 +119,7 @@ def plan_search(
     n_statistics: int,
     permute_and_flip: bool,
 ) -> SearchPlan:
-    """Choose between repeating and composing: where a single fit gets the most.
+    """Choose between repeating and composing: where a single fit gets much the most.
 
     Parameters
     ----------
@@ -148,21 +144,17 @@ def plan_search(
     if method == "compose" or epsilon == math.inf or n_candidates == 1:
         return composed
     share = max(1, n_candidates // 10) / n_candidates
-    poisson, geometric = (
-        _repeated(*asked, distribution_for_coverage(shape, coverage, share))
-        for shape in (POISSON, GEOMETRIC)
-    )
-    # The geometric distribution needs several times as many runs for the same coverage.
-    worth_it = geometric.fit.size > poisson.fit.size * 1.1
-    best = geometric if worth_it else poisson
-    if method == "auto" and composed.fit.size >= best.fit.size:
+    # Pure fits cost less the fewer successes end the runs.
+    shape = 1 if kind == "approximate" else 2
+    repeated = _repeated(*asked, distribution_for_coverage(coverage, share, shape))
+    if method == "auto" and WORTH_MISSING * composed.fit.size >= repeated.fit.size:
         return composed
-    if best.fit.size == 0.0:
+    if repeated.fit.size == 0.0:
         raise ValueError(
             f"method='repeat' has no guarantee at epsilon={epsilon!r} and "
             f"delta={delta!r}; use method='compose'."
         )
-    return best
+    return repeated
 
 
 def _composed(
@@ -188,23 +180,19 @@ def _repeated(
     score_mu = 0.0
     share = FitShare(kind, 0.0, delta, 0.0, n_draws)
     if ideal_epsilon > 0.0:
-        score_mu = calibrate_repeat(
-            "gaussian", ideal_epsilon, ideal_delta, distribution
-        )
-        if kind != "approximate":
-            mu, given = score_mu, delta
-            if kind == "threshold":
-                given = ideal_delta
-                rest = ideal_delta * (1.0 - _SHOWN)
-                mu = calibrate_repeat("gaussian", ideal_epsilon, rest, distribution)
-            share = gaussian_share(kind, mu, given, distribution.mean, n_draws)
+        asked = ideal_epsilon, ideal_delta, distribution
+        score_mu = calibrate_repeat("gaussian", *asked)
+        if kind == "gaussian":
+            share = gaussian_share(kind, score_mu, delta, distribution.mean, n_draws)
+        elif kind == "threshold":
+            failure = _SHOWN * ideal_delta / distribution.mean
+            mu = calibrate_repeat("gaussian", *asked, failure)
+            share = gaussian_share(kind, mu, ideal_delta, distribution.mean, n_draws)
         else:
             # A fit fails to be pure with probability `delta`: the mean number of runs
             # times that, in all; the other half pays for the pure rest.
-            fit_epsilon = calibrate_repeat(
-                "pure", ideal_epsilon, ideal_delta / 2, distribution
-            )
             fit_delta = ideal_delta / (2.0 * distribution.mean)
+            fit_epsilon = calibrate_repeat("pure", *asked, fit_delta)
             share = FitShare(kind, fit_epsilon, fit_delta, math.inf, n_draws)
     return SearchPlan(
         "repeat", n_candidates, distribution.mean, distribution, share, score_mu, None

@@ -1,98 +1,128 @@
 """Repeat and select: the best of a random number of private runs, and its cost.
 
 Running a private mechanism K times and releasing the best output alone costs little
-more than one run if K is random and stays secret (Papernot and Steinke, "Hyperparameter
-Tuning with Renyi Differential Privacy", ICLR 2022). Public numbers only in here.
+more than one run if K is random and stays secret (Liu and Talwar, "Private Selection
+from Private Candidates", STOC 2019; Papernot and Steinke, "Hyperparameter Tuning with
+Renyi Differential Privacy", ICLR 2022). Public numbers only in here.
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import pdtr, pdtrik
+from scipy.special import nbdtrc, ndtr
 
 from .._shared.arrays import Floats
 from .._wall import gaussian_log_delta
 
-POISSON, GEOMETRIC = math.inf, 1.0  # the shapes in use
-_ORDERS = 1.0 + np.geomspace(1.1e-2, 1e7, 2000)
-
-# Poisson draws can be zero, and then there is no winner: keep that below 1e-6.
-_LEAST_POISSON_MEAN = 14.0
 # Mass of the tail that is cut off, and rounding, of the distribution of the number of
 # runs.
 _ROUNDING = 1e-12
 # A bound found by bisection is lowered by this factor, to stay on the private side.
 _MARGIN = 1e-6
+# Logarithm of a slope of zero.
+_NO_SLOPE = -800.0
+# Where the chances of events are compared, as normal quantiles.
+_QUANTILES = np.linspace(-9.0, 7.0, 1 << 14)
 
 
 @dataclass(frozen=True)
 class RunDistribution:
-    """Distribution of the number of runs.
+    """Distribution of the number of runs: negative binomial on 1, 2, ...
 
     Parameters
     ----------
-    mean : float
-        Expected number of runs. Range: [1, inf).
-    shape : {1.0, inf}
-        1.0 is the geometric distribution on 1, 2, ...; inf is the Poisson distribution
-        on 0, 1, ...
+    stop : float
+        Chance of success. Range: (0, 1].
+    shape : int, default=2
+        Number of successes; 1 is the geometric distribution. More take fewer runs for
+        the same coverage, and leave a run that is pure less.
     """
 
-    mean: float
-    shape: float
+    stop: float
+    shape: int = 2
 
     @property
-    def is_poisson(self) -> bool:
-        return self.shape == POISSON
+    def mean(self) -> float:
+        """Expected number of runs."""
+        return self.shape / (self.stop * self._powers(self.stop))
 
     @property
     def largest(self) -> int:
         """Number of runs that is passed with probability at most 1e-12."""
-        if self.is_poisson:
-            return math.ceil(pdtrik(1.0 - _ROUNDING, self.mean)) + 1
-        if self.mean == 1.0:
-            return 1
-        return math.ceil(math.log(_ROUNDING) / math.log1p(-1.0 / self.mean))
+        return self._first_passed_below(_ROUNDING)
+
+    def passed(self, n_runs: int) -> float:
+        """Probability of more runs than that."""
+        if self.stop == 1.0:
+            return 0.0
+        some = 1.0 - self.stop**self.shape
+        return float(nbdtrc(n_runs, self.shape, self.stop)) / some
+
+    def missed(self, share: float) -> float:
+        """Probability that no run draws one of such a share of the candidates."""
+        either = self.stop + share - self.stop * share
+        ratio = self._powers(either) / self._powers(self.stop)
+        return (self.stop / either) ** self.shape * (1.0 - share) * ratio
 
     def quantile(self, u: float) -> int:
         """Number of runs for a uniform number: the distribution function, inverted."""
-        if self.is_poisson:
-            return int(np.searchsorted(pdtr(np.arange(self.largest), self.mean), u))
-        if self.mean == 1.0:
-            return 1
-        # P(K > k) = (1 - 1 / mean)^k
-        return min(math.ceil(math.log(u) / math.log1p(-1.0 / self.mean)), self.largest)
+        return self._first_passed_below(max(u, _ROUNDING))
+
+    def _powers(self, base: float) -> float:
+        return sum(base**power for power in range(self.shape))
+
+    def _first_passed_below(self, u: float) -> int:
+        # After 64 / stop runs less is left than the rounding.
+        candidates = range(1, min(2 + math.ceil(64.0 / self.stop), 2**62))
+        return 1 + bisect_left(candidates, True, key=lambda k: self.passed(k) < u)
 
 
 def distribution_for_coverage(
-    shape: float, coverage: float, share: float
+    coverage: float, share: float, shape: int = 2
 ) -> RunDistribution:
     """Return the distribution with which some run is good with a given probability.
 
     Parameters
     ----------
-    shape : {1.0, inf}
     coverage : float
         Probability that at least one of the runs draws a good candidate. (0, 1).
     share : float
         Share of good candidates in the list. (0, 1].
+    shape : int, default=2
     """
-    if shape == POISSON:  # E[(1 - p)^K] = exp(-mean p)
-        mean = max(-math.log1p(-coverage) / share, _LEAST_POISSON_MEAN)
-    else:  # E[(1 - p)^K] = (1 - p) / (1 - p + mean p)
-        mean = max(1.0, coverage * (1.0 - share) / ((1.0 - coverage) * share))
-    return RunDistribution(mean, shape)
+
+    def excess(log_stop: float) -> float:
+        runs = RunDistribution(math.exp(log_stop), shape)
+        return 1.0 - runs.missed(share) - coverage
+
+    if share >= coverage:
+        return RunDistribution(1.0, shape)
+    least = math.log(share * (1.0 - coverage)) - 1.0
+    return RunDistribution(math.exp(brentq(excess, least, 0.0, xtol=1e-12)), shape)
 
 
 @dataclass(frozen=True)
 class Base:
-    """Privacy of one run: its Renyi divergence curve and its delta curve."""
+    """Privacy of one run: its trade-off function and its privacy profile.
 
-    renyi: Callable[[Floats], Floats]
+    Parameters
+    ----------
+    likely, least : ndarray
+        Chances of events, increasing, and what they are at least on a neighbor.
+    log_slope : ndarray
+        Logarithm of the slope of `least` behind each.
+    delta : callable
+        The privacy profile.
+    """
+
+    likely: Floats
+    least: Floats
+    log_slope: Floats
     delta: Callable[[Floats], Floats]
 
 
@@ -102,76 +132,89 @@ def gaussian_base(mu: float) -> Base:
     def delta(epsilon: Floats) -> Floats:
         return np.exp(gaussian_log_delta(mu, epsilon)) * (1.0 + 1e-9)
 
-    return Base(lambda order: 0.5 * mu * mu * order, delta)
+    z = _QUANTILES
+    return Base(ndtr(z), ndtr(z - mu), mu * (z - mu / 2.0), delta)
 
 
 def pure_base(epsilon: float) -> Base:
     """One run is `epsilon`-DP: randomised response is the worst case."""
     log_total = float(np.logaddexp(0.0, epsilon))
 
-    def renyi(order: Floats) -> Floats:
-        log_moment = np.logaddexp(order * epsilon, (1.0 - order) * epsilon)
-        return np.minimum(epsilon, (log_moment - log_total) / (order - 1.0))
-
     def delta(at: Floats) -> Floats:
         gap = -np.expm1(np.minimum(at, epsilon) - epsilon)
         return gap * math.exp(epsilon - log_total) * (1.0 + 1e-9)
 
-    return Base(renyi, delta)
+    likely, rest = ndtr(_QUANTILES), ndtr(-_QUANTILES)
+    few = rest > math.exp(-log_total)  # as often as the likelier of the two answers
+    many = 1.0 - rest * math.exp(min(epsilon, 700.0))
+    least = np.where(few, math.exp(-epsilon) * likely, many)
+    return Base(likely, least, np.where(few, -epsilon, epsilon), delta)
 
 
-def repeat_epsilon(base: Base, distribution: RunDistribution, delta: float) -> float:
-    r"""Return the epsilon of releasing the best of a random number of runs.
+def repeat_delta(
+    base: Base, distribution: RunDistribution, epsilon: float, failure: float = 0.0
+) -> float:
+    """Return the delta of releasing the best of a random number of runs.
 
-    With the Renyi divergence :math:`r(\lambda)` of one run, mean :math:`m` and the
-    geometric distribution (their Theorem 2 at shape 1) it is
-
-    .. math:: r'(\lambda) = r(\lambda) + \frac{\log m}{\lambda - 1} + 2 \min_{l}
-        \Big( (1 - \tfrac1l) r(l) + \frac{\log m}{l} \Big),
-
-    and with the Poisson distribution (Theorem 6), :math:`e^{\hat\varepsilon} = 1 + 1 /
-    (\lambda - 1)` and one run :math:`(\hat\varepsilon, \hat\delta)`-DP,
-
-    .. math:: r'(\lambda) = r(\lambda) + m \hat\delta + \frac{\log m}{\lambda - 1}.
+    The theorem is in the user guide.
 
     Parameters
     ----------
     base : Base
+        One run.
     distribution : RunDistribution
-    delta : float
-        Range: (0, 1).
+    epsilon : float
+        Range: [0, inf).
+    failure : float, default=0.0
+        Probability that a run is not as private as `base` says.
     """
-    renyi = base.renyi(_ORDERS)
-    log_mean = math.log(distribution.mean)
-    total = renyi + log_mean / (_ORDERS - 1.0)
-    if distribution.is_poisson:
-        total = total + distribution.mean * base.delta(-np.log1p(-1.0 / _ORDERS))
-    else:
-        at = (1.0 - 1.0 / _ORDERS) * renyi + log_mean / _ORDERS
-        total = total + (1.0 + distribution.shape) * at.min()
-    # Canonne, Kamath and Steinke (2020), Proposition 12.
-    epsilon = (
-        total + np.log1p(-1.0 / _ORDERS) - np.log(delta * _ORDERS) / (_ORDERS - 1.0)
-    )
-    return max(0.0, float(epsilon.min()))
+
+    def delta(at: Floats) -> Floats:
+        return failure + (1.0 - failure) * base.delta(at)
+
+    stop, power = distribution.stop, distribution.shape + 1
+    # The first event is one that happens on one of the tables only.
+    likely = np.append(0.0, failure + (1.0 - failure) * base.likely)
+    least = np.append(0.0, (1.0 - failure) * base.least)
+    slope = np.append(_NO_SLOPE, base.log_slope)
+    above, below = stop + (1.0 - stop) * likely, stop + (1.0 - stop) * least
+    # Up to where the ratio of the two is largest, and the end of that cell.
+    n = int(np.argmin(np.append(np.log(below / above) > slope, False)))
+    above, end = above[:n], np.append(above, 1.0)[n]
+    below, slope = below[:n], slope[:n]
+    tangent = below[-1] + math.exp(slope[-1]) * (end - above[-1])
+    root = epsilon + power * math.log(tangent / end)
+    if root < 0.0:
+        return 1.0
+    weights = distribution.mean * (stop / below) ** power
+    steps = -np.diff(weights, prepend=distribution.mean)
+    at = epsilon + (power + 1) * np.log(below / above) - slope
+    total = weights[-1] * delta(np.array([root]))[0] + steps @ delta(at)
+    return min(1.0, float(total) * (1.0 + 1e-9))
 
 
 @lru_cache(maxsize=1024)
 def calibrate_repeat(
-    kind: str, epsilon: float, delta: float, distribution: RunDistribution
+    kind: str,
+    epsilon: float,
+    delta: float,
+    distribution: RunDistribution,
+    failure: float = 0.0,
 ) -> float:
     """Return what one run may cost: mu for "gaussian", epsilon for "pure".
 
     Returns 0.0 where the rounding of the distribution of the number of runs would cost
     too much.
     """
-    delta -= distribution_cost(epsilon)
-    if delta <= 0.0:
+    delta -= distribution_cost(epsilon, distribution)
+    if delta <= distribution.mean * failure:
         return 0.0
     base = gaussian_base if kind == "gaussian" else pure_base
 
     def excess(log_size: float) -> float:
-        return repeat_epsilon(base(math.exp(log_size)), distribution, delta) - epsilon
+        one = base(math.exp(log_size))
+        costs = repeat_delta(one, distribution, epsilon, failure)
+        return math.log(max(costs, 5e-324)) - math.log(delta)
 
     low, high = math.log(1e-8), math.log(max(100.0, 10.0 * epsilon))
     if excess(low) >= 0.0:
@@ -179,8 +222,10 @@ def calibrate_repeat(
     return math.exp(brentq(excess, low, high, xtol=1e-9)) * (1.0 - _MARGIN)
 
 
-def distribution_cost(epsilon: float) -> float:
+def distribution_cost(epsilon: float, distribution: RunDistribution) -> float:
     """Return the delta that the rounded distribution of the number of runs costs."""
     if epsilon > 600.0:
         return math.inf
-    return (1.0 + math.exp(epsilon)) * 2.0 * _ROUNDING
+    # Of a uniform number each number of runs is rounded by its last bit.
+    rounding = 2.0 * _ROUNDING + distribution.largest * 2.0**-52
+    return (1.0 + math.exp(epsilon)) * rounding
