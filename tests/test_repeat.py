@@ -144,6 +144,19 @@ def test_renyi_divergences_state_more(mu):
         assert repeat_delta(gaussian_base(mu), distribution, 0.5 * theirs) > 1e-5
 
 
+def test_what_costs_one_costs_seven_tenths_more_by_renyi_divergences():
+    """What the guide says of them."""
+    rdp = pytest.importorskip("dp_accounting.rdp")
+    from dp_accounting import dp_event
+
+    runs = RunDistribution(0.2)
+    mu = calibrate_repeat("gaussian", 1.0, 1e-5, runs)
+    accountant = rdp.RdpAccountant()
+    run = dp_event.GaussianDpEvent(1 / mu)
+    accountant.compose(dp_event.RepeatAndSelectDpEvent(run, runs.mean, 2.0))
+    assert 1.65 < accountant.get_epsilon(1e-5) < 1.75
+
+
 @pytest.mark.parametrize("epsilon", [0.0, 0.3, 2.0])
 def test_one_run_costs_itself(epsilon):
     once, at = RunDistribution(1.0), np.array([epsilon])
