@@ -45,8 +45,9 @@ for n in sizes[[0, 3, 6]]:
 # the total is given, and what a fit may use follows. Two ways are sound. All candidates
 # can be fitted and composed, which divides the budget by about the square root of their
 # number. Or a *random* number of them is tried, drawn with replacement, and only the
-# best leaves: then the number of candidates hardly matters. The search takes the
-# better way; ``plan()`` tells without touching any data.
+# best leaves: then the number of candidates hardly matters. The search repeats where
+# that leaves a fit much more, as it may miss the best of few candidates; ``plan()``
+# tells without touching any data.
 
 
 def share(n_candidates, method):
