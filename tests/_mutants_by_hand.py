@@ -5190,8 +5190,8 @@ MUTANTS = [
     (
         "h2155",
         "model_selection/_repeat.py",
-        "nbdtrc(n_runs, self.shape, self.stop)",
-        "nbdtrc(n_runs, 1, self.stop)",
+        "for j in range(self.shape)",
+        "for j in range(1)",
         "fewer runs than the distribution says",
     ),
     (
@@ -5204,7 +5204,7 @@ MUTANTS = [
     (
         "h2157",
         "model_selection/_repeat.py",
-        "rounding = 2.0 * _ROUNDING + distribution.largest * 2.0**-52",
+        "rounding = 2.0 * _ROUNDING + distribution.largest * 2.0**-50",
         "rounding = 2.0 * _ROUNDING",
         "the last bit of the uniform number is free",
     ),
@@ -6801,6 +6801,13 @@ MUTANTS = [
         "repr(column.categories) in usual",
         "column.categories in (None, _NO_YES, (False, True))",
         "a flag listed as 0 and 1 is written as no and yes",
+    ),
+    (
+        "h2224",
+        "model_selection/_repeat.py",
+        "log_more, end = math.log1p(-self.stop), n_runs + self.shape",
+        "log_more, end = math.log(1.0 - self.stop), n_runs + self.shape",
+        "the chances of many runs are wrong by more than is paid for",
     ),
 ]
 

@@ -1,6 +1,7 @@
 """Repeat-and-select: its cost, its distribution of runs, its audit."""
 
 import math
+from decimal import Context, Decimal, localcontext
 from itertools import permutations
 
 import numpy as np
@@ -242,6 +243,25 @@ def test_distribution_of_the_number_of_runs(stop, shape):
     assert 1 <= drawn.min() and drawn.max() <= distribution.largest
     spread = math.sqrt(k**2 @ chances)
     assert abs(drawn.mean() - distribution.mean) < 5 * spread / math.sqrt(4000)
+
+
+@pytest.mark.parametrize("stop, shape", [(0.3, 2), (0.004, 2), (0.004, 1), (1e-6, 2)])
+def test_chances_of_more_runs_are_rounded_as_little_as_is_paid_for(stop, shape):
+    """Those of scipy's distribution are wrong by ten thousand times as much.
+
+    Each number of runs is as likely as two chances, and two uniform numbers, are apart.
+    """
+    distribution = RunDistribution(stop, shape)
+    largest = distribution.largest
+    with localcontext(Context(prec=40)):
+        more = 1 - Decimal(stop)
+        for n in np.unique(np.geomspace(1, largest, 400).astype(int)).tolist():
+            exact = more ** (n + 1) / (1 - (1 - more) ** shape)
+            if shape == 2:
+                exact *= 1 + (n + 1) * (1 - more)
+            assert abs(Decimal(distribution.passed(n)) - exact) < Decimal(2) ** -51
+    apart = largest * (2.0**-51 + 2.0**-53)
+    assert distribution_cost(0.0, distribution) > 2 * (apart + 1e-12)
 
 
 def test_one_run_in_the_mean_is_one_run():

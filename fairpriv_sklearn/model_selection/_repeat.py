@@ -14,7 +14,7 @@ from functools import lru_cache
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import nbdtrc, ndtr
+from scipy.special import ndtr
 
 from .._shared.arrays import Floats
 from .._wall import gaussian_log_delta
@@ -60,8 +60,13 @@ class RunDistribution:
         """Probability of more runs than that."""
         if self.stop == 1.0:
             return 0.0
-        some = 1.0 - self.stop**self.shape
-        return float(nbdtrc(n_runs, self.shape, self.stop)) / some
+        # Added up, as scipy's error at many runs is more than what rounding costs.
+        log_more, end = math.log1p(-self.stop), n_runs + self.shape
+        terms = (
+            math.comb(end, j) * self.stop**j * math.exp((end - j) * log_more)
+            for j in range(self.shape)
+        )
+        return sum(terms) / (1.0 - self.stop**self.shape)
 
     def missed(self, share: float) -> float:
         """Probability that no run draws one of such a share of the candidates."""
@@ -226,6 +231,7 @@ def distribution_cost(epsilon: float, distribution: RunDistribution) -> float:
     """Return the delta that the rounded distribution of the number of runs costs."""
     if epsilon > 600.0:
         return math.inf
-    # Of a uniform number each number of runs is rounded by its last bit.
-    rounding = 2.0 * _ROUNDING + distribution.largest * 2.0**-52
+    # Each number of runs is rounded: a uniform number by its last bit, and a chance by
+    # a few of the next.
+    rounding = 2.0 * _ROUNDING + distribution.largest * 2.0**-50
     return (1.0 + math.exp(epsilon)) * rounding
