@@ -587,8 +587,36 @@ MUTANTS = [
         "declared deltas compose to the largest",
     ),
     (
+        "h2245",
+        "accounting/_composition.py",
+        "choices = [reduce(_dearer, choices)]",
+        "choices = choices[:1]",
+        "composition: of too many sides the first is paid",
+    ),
+    (
+        "h2246",
+        "accounting/_composition.py",
+        "share = delta / (1 + sum(count for _, count in splits)) * (1 - 1e-15)",
+        "share = delta * (1 - 1e-15)",
+        "basic composition: each release has the whole delta",
+    ),
+    (
+        "h2247",
+        "accounting/_composition.py",
+        "math.fsum([_epsilon_of(plain, share), *each])",
+        "math.fsum(each)",
+        "basic composition: what every record pays is forgotten",
+    ),
+    (
+        "h2248",
+        "accounting/_composition.py",
+        "            _worst_epsilon(plain, in_two, delta), _added_up(plain, splits, delta)\n",
+        "            _worst_epsilon(plain, in_two, delta), math.inf\n",
+        "composition: many splits cost more than their sum",
+    ),
+    (
         "h30",
-        _LEDGER,
+        "accounting/_sides.py",
         "itertools.combinations_with_replacement(sides, count)",
         "itertools.combinations_with_replacement(sides[1:], count)",
         "ledger: that a record is on the first side of a split is left out",
@@ -6956,14 +6984,13 @@ _PROOFS = {
         "privacy/_composition.py | _GROWTH = (1 / 8, 1 / 64, 1 / 512, 0) | 1 -> 2 | 3",
     ],
     "how many kinds are kept apart: merged ones are taken for the dearer": [
-        "privacy/_composition.py | _MAX_PURES, _MAX_SAMPLED, _MAX_SPLITS = 128, 16, 16 | 16 -> 17",
-        "privacy/_composition.py | _MAX_PURES, _MAX_SAMPLED, _MAX_SPLITS = 128, 16, 16 | 16 -> 17 | 2",
-        "privacy/_composition.py | _MAX_PURES, _MAX_SAMPLED, _MAX_SPLITS = 128, 16, 16 | 128 -> 129",
+        "privacy/_composition.py | _MAX_PURES, _MAX_SAMPLED = 128, 16 | 16 -> 17",
+        "accounting/_sides.py | _MAX_SPLITS = 16 | 16 -> 17",
+        "privacy/_composition.py | _MAX_PURES, _MAX_SAMPLED = 128, 16 | 128 -> 129",
     ],
     "from how many sides on they are bounded together instead of gone through: both hold": [
-        "privacy/_composition.py | _FEW_SIDES = 64 | 64 -> 65",
         "accounting/_loss_grid.py | _FEW, _MOST_POINTS = 8, 1 << 21 | 21 -> 22",
-        "privacy/_composition.py | if math.prod(ways) > _FEW_SIDES: | math.prod(ways) > _FEW_SIDES -> math.prod(ways) >= _FEW_SIDES",
+        "accounting/_composition.py | if _n_sides(splits) > _MAX_OPTIONS: | _n_sides(splits) > _MAX_OPTIONS -> _n_sides(splits) >= _MAX_OPTIONS",
     ],
     "each order of moments gives a bound; these are tried beside the others": [
         "accounting/_loss_grid.py | orders = np.append(np.geomspace(1e-4, 1.0, 24), orders) | 24 -> 25",
@@ -7050,7 +7077,7 @@ _PROOFS = {
     "any finite value below the target stands for minus infinity in the search": [
         "accounting/_gaussian.py | return max(float(log_delta(epsilon)), log_target - 1e3) - log_target | 1000.0 -> 2000.0",
     ],
-    "how many sides are followed: what is merged pays for all of them, which bounds from above": [
+    "how many sides are followed: what is merged is taken for the dearer, which bounds from above": [
         "accounting/_composition.py | _MAX_OPTIONS = 128 | 128 -> 129",
     ],
     "at exactly 1e100 no privacy at all may be stated as well: a bound from above": [

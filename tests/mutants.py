@@ -73,6 +73,7 @@ WHOLE = {
     "accounting/_privacy_loss.py": "accounting_numbers accounting_ends accounting",
     "accounting/_loss_grid.py": "accounting_numbers accounting_ends composition "
     "accounting ledger",
+    "accounting/_sides.py": "composition ledger accounting accounting_numbers",
     "privacy/_composition.py": "accounting_numbers composition ledger accounting",
 }
 QUERIES = {

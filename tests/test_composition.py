@@ -15,8 +15,12 @@ from fairpriv_sklearn.accounting import (
     PureEvent,
     ThresholdEvent,
     _loss_grid,
+    _sides,
+    compose_delta,
     compose_epsilon,
+    gaussian_epsilon,
 )
+from fairpriv_sklearn.accounting import _composition as _sums
 from fairpriv_sklearn.accounting._composition import _epsilon_of
 from fairpriv_sklearn.accounting._loss_grid import _blocks, _Curve
 from fairpriv_sklearn.accounting._privacy_loss import _Composition
@@ -28,7 +32,7 @@ POISSON = "poisson_gaussian"
 
 
 def composed(*events):
-    return Composition("replace_one").add(events, "replace_one")
+    return Composition.of(events, "replace_one")
 
 
 def test_the_nearest_pure_releases_are_merged_into_the_dearer(monkeypatch):
@@ -108,24 +112,22 @@ def test_the_dearer_of_two_is_the_larger_of_everything():
     one = _Composition(0.3, 5, ((0.1, 3), (0.5, 1)), 0.01)
     other = _Composition(0.2, 9, ((0.2, 2),), 0.02)
     dearer = _Composition(0.3, 9, ((0.1, 2), (0.2, 1), (0.5, 1)), 0.02)
-    assert _composition._dearer(one, other) == dearer
-    assert _composition._dearer(other, one) == dearer
+    assert _sides._dearer(one, other) == dearer
+    assert _sides._dearer(other, one) == dearer
     assert dearer.covers(one) and dearer.covers(other)
-    assert (
-        _composition._dearer(one, dearer) == dearer == _composition._dearer(dearer, one)
-    )
+    assert _sides._dearer(one, dearer) == dearer == _sides._dearer(dearer, one)
     sampled = _Composition(sampled=((POISSON, 0.1, 2.0, 3),))
-    assert _composition._dearer(one, sampled) == one.plus(sampled)
+    assert _sides._dearer(one, sampled) == one.plus(sampled)
     pairs = (one, other), (other, dearer)
     # mu, failure and sum of the pure ones, on the left and on the right
     expected = (0.1 + 0.01 + 0.4) + (0.1 + 0.0 + 0.5)
-    assert _composition._difference(*pairs) == approx(expected, rel=1e-12)
+    assert _sides._difference(*pairs) == approx(expected, rel=1e-12)
 
 
 def test_the_size_of_a_total_is_about_its_variance():
     total = _Composition(0.3, 5, ((0.1, 3), (0.5, 2)), 0.1, ((POISSON, 0.1, 2.0, 7),))
     expected = 0.09 + 3 * 0.01 + 2 * 0.25 + 7 * 0.05**2
-    assert _composition._size(total) == approx(expected, rel=1e-12)
+    assert _sides._size(total) == approx(expected, rel=1e-12)
 
 
 def test_a_total_grows_by_its_share_rounded_up():
@@ -196,21 +198,21 @@ def test_splits_cost_the_dearest_of_all_sides(plain, left, right, count):
 
 
 def test_more_kinds_of_splits_than_are_kept_apart_merge_the_nearest(monkeypatch):
-    monkeypatch.setattr(_composition, "_MAX_SPLITS", 4)
+    monkeypatch.setattr(_sides, "_MAX_SPLITS", 4)
     pairs = {
         (_Composition(mu=mu), _Composition(pures=((epsilon, 1),))): count
         for mu, epsilon, count in [
             (0.1, 0.1, 3), (0.5, 0.5, 1), (1.0, 1.0, 2), (1.5, 1.6, 1), (0.11, 0.1, 4)
         ]
     }  # fmt: skip
-    with ends_within(2000, _composition):
-        merged = dict(_composition._fewer_splits(pairs))
+    with ends_within(2000, _sides):
+        merged = dict(_sides._fewer_splits(pairs))
     assert len(merged) == 4
     pair = (_Composition(mu=0.11), _Composition(pures=((0.1, 1),)))
     assert merged.pop(pair) == 7
     assert set(merged) < set(pairs) and sum(merged.values()) == 4
     four = dict(list(pairs.items())[:4])
-    assert dict(_composition._fewer_splits(four)) == four
+    assert dict(_sides._fewer_splits(four)) == four
 
 
 def test_a_curve_is_read_along_its_chords():
@@ -270,21 +272,61 @@ SPLIT_AGAIN = MaximumEvent(
 @pytest.mark.parametrize("count", [1, 3])
 def test_a_split_of_which_a_side_is_split_again_costs_its_dearest_side(count, delta):
     total = composed(*[SPLIT_AGAIN] * count)
-    tight = compose_epsilon([SPLIT_AGAIN] * count, delta)
+    options = _sums._options((SPLIT_AGAIN,) * count)
+    assert len(options) == math.comb(count + 2, 2)
+    tight = max(_epsilon_of(option, delta) for option in options)
+    assert compose_epsilon([SPLIT_AGAIN] * count, delta) == approx(tight, rel=1e-9)
     assert tight * (1 - 1e-9) <= total.epsilon_at(delta) <= tight * (1 + 1e-9)
     assert Composition.from_plain(total.to_plain()) == total
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-9, 1e-5])
+@pytest.mark.parametrize("count", [3, 9, 16])
+def test_many_splits_cost_no_less_than_any_side_and_no_more_than_their_sum(
+    count, delta
+):
+    each = [
+        [(1.0 + i / 100, 0.11), (0.05, 0.05, 0.05, 0.11), (0.55, 0.5)]
+        for i in range(count)
+    ]
+    splits = [
+        MaximumEvent(
+            [MaximumEvent(map(PureEvent, a[:-1]), map(PureEvent, b[:-1]))]
+            + [PureEvent(0.11)],
+            map(PureEvent, c),
+        )
+        for a, b, c in each
+    ]
+    found = compose_epsilon(splits, delta)
+    added = math.fsum(sum(a) for a, _, _ in each)
+    assert found <= added * (1 + 1e-9)
+    rng = np.random.default_rng(0)
+    chosen = [[0] * count, [2] * count, *rng.integers(0, 3, (50, count)).tolist()]
+    for sides in chosen:
+        one = [PureEvent(e) for i, k in enumerate(sides) for e in each[i][k]]
+        assert compose_epsilon(one, delta) <= found * (1 + 1e-9)
+        assert compose_delta(one, 2.0) <= compose_delta(splits, 2.0) * (1 + 1e-9)
+    ledger = composed(*splits).epsilon_at(delta)
+    assert found * (1 - 1e-9) <= ledger <= added * (1 + 1e-9)
+
+
+def test_releases_that_are_added_up_have_a_share_of_delta_each():
+    plain, sides = _Composition(mu=0.3), (_Composition(mu=0.5), _Composition(mu=0.2))
+    found = _sums._added_up(plain, ((sides, 3),), 1e-4)
+    shares = [gaussian_epsilon(mu, 2.5e-5) for mu in (0.3, 0.5, 0.5, 0.5)]
+    assert math.fsum(shares) <= found <= math.fsum(shares) * (1 + 1e-9)
 
 
 def test_sides_of_many_splits_are_merged_with_the_nearest(monkeypatch):
     ((sides, _),) = composed(SPLIT_AGAIN).splits
     total = composed(*[SPLIT_AGAIN] * 3)
     tight = total.epsilon_at(1e-5)
-    monkeypatch.setattr(_composition, "_FEW_SIDES", 9)  # there are ten
-    _composition._largest_epsilon.cache_clear()
+    monkeypatch.setattr(_sums, "_MAX_OPTIONS", 9)  # there are ten
+    _sums._dearest_epsilon.cache_clear()
     assert tight < total.epsilon_at(1e-5) < 1.02 * tight
-    _composition._largest_epsilon.cache_clear()
-    with ends_within(1000, _composition):
-        two = _composition._fewer_sides(sides, 2)
+    _sums._dearest_epsilon.cache_clear()
+    with ends_within(1000, _sides):
+        two = _sides._fewer_sides(sides, 2)
     assert _Composition(pures=((0.976, 1),)) in two and len(two) == 2
     assert all(any(one.covers(side) for one in two) for side in sides)
 
@@ -300,12 +342,12 @@ def test_a_side_has_at_most_so_many_sides():
 
 
 def test_a_hundred_sides_are_compared_once_with_each_other(monkeypatch):
-    compared, added = [], _composition._added
+    compared, added = [], _sides._added
     monkeypatch.setattr(
-        _composition, "_added", lambda *two: compared.append(two) or added(*two)
+        _sides, "_added", lambda *two: compared.append(two) or added(*two)
     )
     sides = tuple(_Composition(k, pures=((100.0 - k, 1),)) for k in range(100))
-    fewer = _composition._fewer_sides(sides, 4)
+    fewer = _sides._fewer_sides(sides, 4)
     assert len(fewer) == 4 and len(compared) == len(set(compared)) < 100**2
     assert all(any(one.covers(side) for one in fewer) for side in sides)
 
@@ -338,30 +380,29 @@ def test_at_delta_zero_every_split_costs_its_dearer_side():
     assert gaussian.epsilon_at(0.0) == math.inf
 
 
-def test_more_than_64_sides_are_bounded_at_once(monkeypatch):
+def test_more_than_128_sides_are_bounded_at_once(monkeypatch):
     class AtOnce(Exception):
         pass
 
     def at_once(*_):
         raise AtOnce
 
-    monkeypatch.setattr(_composition, "_worst_epsilon", at_once)
-    monkeypatch.setattr(_composition, "_sides", lambda total: [])
-    for counts, one_by_one in [((63,), True), ((64,), False), ((1,) * 6, True)]:
+    monkeypatch.setattr(_sums, "_worst_epsilon", at_once)
+    monkeypatch.setattr(_sums, "_each_side", lambda plain, splits: [])
+    for counts, one_by_one in [((127,), True), ((128,), False), ((1,) * 7, True)]:
         sides = [(_Composition(mu=0.1 * (i + 1)), _Composition()) for i in range(9)]
-        splits = tuple(zip(sides, counts, strict=False))
-        total = Composition("replace_one", splits=splits)
+        total = (_Composition(), tuple(zip(sides, counts, strict=False)), 1e-5)
         if one_by_one:
-            assert _composition._largest_epsilon.__wrapped__(total, 1e-5) == 0.0
+            assert _sums._dearest_epsilon.__wrapped__(*total) == 0.0
         else:
             with pytest.raises(AtOnce):
-                _composition._largest_epsilon.__wrapped__(total, 1e-5)
+                _sums._dearest_epsilon.__wrapped__(*total)
 
 
 @pytest.mark.parametrize("few", [1, 64])
 def test_all_sides_at_once_cost_about_the_dearest(few, monkeypatch):
-    monkeypatch.setattr(_composition, "_FEW_SIDES", few)
-    _composition._largest_epsilon.cache_clear()
+    monkeypatch.setattr(_sums, "_MAX_OPTIONS", few)
+    _sums._dearest_epsilon.cache_clear()
     kinds = [
         ((_Composition(mu=0.5), _Composition(pures=((0.5, 1),))), 3),
         ((_Composition(mu=0.2, n_draws=100), _Composition(failure=1e-6)), 2),
@@ -380,4 +421,4 @@ def test_all_sides_at_once_cost_about_the_dearest(few, monkeypatch):
         exact = max(_epsilon_of(side, delta) for side in sides)
         found = total.epsilon_at(delta)
         assert exact * (1 - 1e-12) <= found <= exact * (1.01 if few == 1 else 1 + 1e-9)
-    _composition._largest_epsilon.cache_clear()
+    _sums._dearest_epsilon.cache_clear()

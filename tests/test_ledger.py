@@ -40,7 +40,9 @@ from fairpriv_sklearn.accounting import (
     calibrate_poisson,
     compose_epsilon,
 )
+from fairpriv_sklearn.accounting import _composition as _sums
 from fairpriv_sklearn.accounting._composition import _epsilon_of
+from fairpriv_sklearn.accounting._sides import _each_side
 from fairpriv_sklearn.linear_model import DPLinearRegression
 from fairpriv_sklearn.privacy import (
     BudgetExceededError,
@@ -977,7 +979,7 @@ def test_the_running_composition_stays_small_and_close_to_the_tight_total():
     for events in kinds.values():
         total = Composition("replace_one")
         for event in events:
-            total = total.plus(Composition("replace_one").add([event], "replace_one"))
+            total = total.plus(Composition.of([event], "replace_one"))
         tight = compose_epsilon(events, 1e-5)
         assert tight * (1 - 1e-9) <= total.epsilon_at(1e-5) <= 1.01 * tight
         assert total.fits(1.012 * tight, 1e-5) and not total.fits(0.99 * tight, 1e-5)
@@ -995,7 +997,7 @@ def test_what_differs_too_much_is_merged_for_the_dearer(neighbors):
     ]
     total = Composition("replace_one")
     for event in events:
-        total = total.plus(Composition("replace_one").add([event], "replace_one"))
+        total = total.plus(Composition.of([event], "replace_one"))
     assert len(total.splits) <= 16
     one_side = compose_epsilon([e for event in events for e in event.left], 1e-5)
     assert one_side <= total.epsilon_at(1e-5) < 3 * one_side
@@ -1003,11 +1005,9 @@ def test_what_differs_too_much_is_merged_for_the_dearer(neighbors):
 
 def split_total(kinds, counts, plain=()):
     """Many spends of a few kinds of splits, at once."""
-    total = Composition("replace_one").add(plain, "replace_one")
+    total = Composition.of(plain, "replace_one")
     for (left, right), count in zip(kinds, counts, strict=True):
-        one = Composition("replace_one").add(
-            [MaximumEvent((left,), (right,))], "replace_one"
-        )
+        one = Composition.of([MaximumEvent((left,), (right,))], "replace_one")
         ((pair, _),) = one.splits
         total = total.plus(Composition("replace_one", splits=((pair, count),)))
     return total
@@ -1071,23 +1071,26 @@ TIED = [(GaussianEvent(0.1 * f), PureEvent(0.1 * f)) for f in (1.0, 1.4, 0.7, 2.
 def test_a_total_over_splits_is_within_one_per_cent_of_brute_force(
     kinds, counts, delta
 ):
+    def epsilon(module, name, value):
+        caches = (_sums._dearest_epsilon, _sums._worst_epsilon, _loss_grid._worst_curve)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(module, name, value)
+            for cached in caches:
+                cached.cache_clear()
+            found = split_total(kinds, counts).epsilon_at(delta)
+        for cached in caches:
+            cached.cache_clear()
+        return found
+
     sides = itertools.product(*(range(count + 1) for count in counts))
     tight = epsilon_of_sides(kinds, counts, delta, sides)
-    for few_sides in (_composition._FEW_SIDES, 1):  # one by one, and played
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(_composition, "_FEW_SIDES", few_sides)
-            _composition._largest_epsilon.cache_clear()
-            epsilon = split_total(kinds, counts).epsilon_at(delta)
-        assert tight * (1 - 1e-9) <= epsilon <= 1.01 * tight
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(_loss_grid, "_MOST_POINTS", 0)  # no side is gone through
-            _loss_grid._worst_curve.cache_clear()
-            _composition._largest_epsilon.cache_clear()
-            patch.setattr(_composition, "_FEW_SIDES", 1)
-            played = split_total(kinds, counts).epsilon_at(delta)
-        _loss_grid._worst_curve.cache_clear()
-        assert tight * (1 - 1e-9) <= played <= 1.03 * tight
-    _composition._largest_epsilon.cache_clear()
+    for few_sides in (_sums._MAX_OPTIONS, 1):  # one by one if they are few, and played
+        found = epsilon(_sums, "_MAX_OPTIONS", few_sides)
+        assert tight * (1 - 1e-9) <= found <= 1.01 * tight
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_sums, "_MAX_OPTIONS", 1)
+        played = epsilon(_loss_grid, "_MOST_POINTS", 0)  # no side is gone through
+    assert tight * (1 - 1e-9) <= played <= 1.03 * tight
 
 
 @pytest.mark.parametrize("n_kinds", [1, 2, 4, 8, 16])
@@ -1111,10 +1114,10 @@ def test_several_kinds_of_splits_cost_no_less_than_any_side(delta):
         MaximumEvent([PureEvent(1.2 * f)], [PureEvent(f), PureEvent(f / 2)])
         for f in (0.01, 0.05, 0.12)
     ]
-    several = [Composition("replace_one").add([e], "replace_one") for e in kinds]
+    several = [Composition.of([e], "replace_one") for e in kinds]
     splits = tuple((one.splits[0][0], 4) for one in several)
     total = Composition("replace_one", splits=splits)
-    sides = [_epsilon_of(side, delta) for side in _composition._sides(total)]
+    sides = [_epsilon_of(side, delta) for side in _each_side(total.plain, total.splits)]
     assert len(sides) == 5**3
     assert max(sides) * (1 - 1e-9) <= total.epsilon_at(delta) <= 1.2 * max(sides)
 
@@ -1126,7 +1129,7 @@ def test_splits_with_sampled_sides_cost_no_less_than_either(event):
     split = MaximumEvent([sampled], [PureEvent(0.03)])
     total, relation = Composition("replace_one"), "replace_one"
     for _ in range(70):
-        total = total.plus(Composition(relation).add([split], relation))
+        total = total.plus(Composition.of([split], relation))
     left = compose_epsilon([event(0.05, 2.0, 700)], 1e-5)
     right = compose_epsilon([PureEvent(0.03)] * 70, 1e-5)
     assert max(left, right) <= total.epsilon_at(1e-5) <= 1.01 * max(left, right)
@@ -1234,7 +1237,7 @@ def test_splits_that_no_epsilon_covers_are_refused_in_one_sentence():
 def test_a_thousand_dear_splits_have_a_total(epsilon):
     """Losses that are nearly certain: rounding does not make them infinite."""
     split = MaximumEvent([PureEvent(epsilon)], [GaussianEvent(0.5)])
-    one = Composition("replace_one").add([split], "replace_one")
+    one = Composition.of([split], "replace_one")
     many = replace(one, splits=tuple((pair, 1000) for pair, _ in one.splits))
     tight = compose_epsilon([PureEvent(epsilon)] * 1000, 1e-5)
     assert tight <= many.epsilon_at(1e-5) <= 1.01 * tight

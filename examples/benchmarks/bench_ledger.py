@@ -23,7 +23,7 @@ from fairpriv_sklearn.accounting import (
     compose_epsilon,
 )
 from fairpriv_sklearn.accounting import _composition as accounting
-from fairpriv_sklearn.privacy import PrivacyGuarantee, PrivacyLedger, _composition
+from fairpriv_sklearn.privacy import PrivacyGuarantee, PrivacyLedger
 from fairpriv_sklearn.privacy._composition import Composition
 
 DELTA = 1e-5
@@ -40,7 +40,7 @@ KINDS = {
 
 def cap_for(event, n_spends: int) -> float:
     """A cap of which `n_spends` of the event take 95 per cent."""
-    one = Composition("replace_one").add([event], "replace_one")
+    one = Composition.of([event], "replace_one")
     splits = tuple((pair, n_spends * count) for pair, count in one.splits)
     total = Composition("replace_one", one.plain.times(n_spends), splits)
     return total.epsilon_at(DELTA) / 0.95
@@ -61,7 +61,7 @@ def measure(event, path, n_spends: int):
             sizes.append(os.path.getsize(path))
     # The cap was a total too: forget it, so that the first call composes.
     for cached in (
-        _composition._largest_epsilon,
+        accounting._dearest_epsilon,
         accounting._epsilon_of,
         accounting._worst_epsilon,
         accounting._worst_curve,
@@ -82,7 +82,7 @@ def bound(n_kinds: int, n_spends: int) -> str:
     total = Composition(relation)
     for factor in factors:
         event = MaximumEvent([GaussianEvent(0.01 * factor)], [PureEvent(0.01 * factor)])
-        ((pair, _),) = Composition(relation).add([event], relation).splits
+        ((pair, _),) = Composition.of([event], relation).splits
         total = total.plus(Composition(relation, splits=((pair, count),)))
     start = time.process_time()
     upper = total.epsilon_at(DELTA)

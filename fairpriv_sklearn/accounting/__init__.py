@@ -9,9 +9,9 @@ rounded to the private side.
 
 from ._composition import (
     _costs_at_most,
-    _epsilon_of,
+    _dearest_epsilon,
     _options,
-    _worst_epsilon,
+    _parted,
     calibrate_poisson,
     calibrate_without_replacement,
     compose_delta,
@@ -41,6 +41,7 @@ from ._gaussian import (
     without_sampler_error,
 )
 from ._privacy_loss import _Composition, _sum
+from ._sides import Splits, _fewer_sides, _fewer_splits
 
 # What is not in this list is for the other rooms of the package.
 __all__ = [

@@ -1,9 +1,10 @@
 """Composition of events, and calibration of sampled fits by composing them."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache, partial, reduce
 
 from scipy.optimize import brentq
 
@@ -34,7 +35,6 @@ from ._gaussian import (
 from ._loss_grid import (
     _FFT_NOISE,
     _MIN_GRID_DELTA,
-    Splits,
     _everything,
     _moments_epsilon,
     _worst_curve,
@@ -46,9 +46,19 @@ from ._privacy_loss import (
     _largest_loss,
     _sum,
 )
+from ._sides import (
+    Sides,
+    Splits,
+    _dearer,
+    _each_side,
+    _fewer_sides,
+    _fewer_splits,
+    _n_sides,
+)
 
 Events = Iterable[PrivacyEvent]
 
+# So many totals that a record can pay are gone through one by one.
 _MAX_OPTIONS = 128
 
 # Above this delta several kinds of pure releases may be added on a coarse grid.
@@ -93,9 +103,7 @@ def compose_epsilon(events: Events, delta: float) -> float:
     >>> round(compose_epsilon(events, delta=1e-5), 3)
     1.201
     """
-    return max(
-        _epsilon_of(option, delta) for option in _options(checked_events(events))
-    )
+    return _dearest_epsilon(*_parted(checked_events(events)), delta)
 
 
 @checked(epsilon=number(0, math.inf))
@@ -163,10 +171,23 @@ def _options(events: tuple[PrivacyEvent, ...]) -> tuple[_Composition, ...]:
     for split in splits:
         choices = _undominated(_options(split.left) + _options(split.right))
         if len(options) * len(choices) > _MAX_OPTIONS:
-            # Too many sides to follow: pay for all of them.
-            choices = [_sum(choices)]
+            # Too many sides to follow: one that costs as much as any of them.
+            choices = [reduce(_dearer, choices)]
         options = _undominated([o.plus(c) for o in options for c in choices])
     return tuple(options)
+
+
+def _parted(events: Iterable[PrivacyEvent]) -> tuple[_Composition, Splits]:
+    """Return what every record pays, and the sides of random splits."""
+    plain: list[PrivacyEvent] = []
+    splits: Counter[Sides] = Counter()
+    for event in events:
+        if isinstance(event, MaximumEvent) and len(sides := _options((event,))) > 1:
+            splits[sides] += 1
+        else:
+            plain.append(event)
+    (option,) = _options(tuple(plain))
+    return option, tuple(splits.items())
 
 
 def _undominated(options: Iterable[_Composition]) -> list[_Composition]:
@@ -175,6 +196,39 @@ def _undominated(options: Iterable[_Composition]) -> list[_Composition]:
         if not any(other.covers(option) for other in kept):
             kept = [other for other in kept if not option.covers(other)] + [option]
     return kept
+
+
+@lru_cache(maxsize=64)
+def _dearest_epsilon(plain: _Composition, splits: Splits, delta: float) -> float:
+    """Return an epsilon that covers every side of the splits: tight if they are few."""
+    if delta == 0.0:
+        # Pure releases only, or infinity: each split costs its dearer side.
+        dearest = (
+            max(sides, key=partial(_epsilon_of, delta=0.0)).times(count)
+            for sides, count in splits
+        )
+        return _epsilon_of(_sum([plain, *dearest]), 0.0)
+    if _n_sides(splits) > _MAX_OPTIONS:
+        kinds = _fewer_splits(dict(splits))
+        in_two = tuple((_fewer_sides(sides, 2), n) for sides, n in kinds)
+        return min(
+            _worst_epsilon(plain, in_two, delta), _added_up(plain, splits, delta)
+        )
+    epsilon = 0.0
+    for one in _each_side(plain, splits):
+        if not (epsilon and _costs_at_most(one, epsilon, delta)):
+            epsilon = max(epsilon, _epsilon_of(one, delta))
+    return epsilon
+
+
+def _added_up(plain: _Composition, splits: Splits, delta: float) -> float:
+    """Basic composition: each release has an equal share of delta."""
+    share = delta / (1 + sum(count for _, count in splits)) * (1 - 1e-15)
+    each = (
+        count * max(_epsilon_of(side, share) for side in sides)
+        for sides, count in splits
+    )
+    return math.fsum([_epsilon_of(plain, share), *each]) * (1 + 1e-15)
 
 
 @lru_cache(maxsize=4096)

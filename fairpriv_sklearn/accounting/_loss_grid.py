@@ -37,9 +37,7 @@ from ._privacy_loss import (
     _sum,
     _transformed,
 )
-
-# Random splits: how many of them, by their two sides.
-Splits = tuple[tuple[tuple[_Composition, _Composition], int], ...]
+from ._sides import Splits
 
 # What the transforms can lose, and the smallest delta this can be used for.
 _FFT_NOISE, _SPLIT_NOISE = 1e-11, 1e-14

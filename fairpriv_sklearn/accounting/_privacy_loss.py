@@ -51,6 +51,8 @@ class _Composition:
 
     def times(self, count: int) -> _Composition:
         """Return `count` copies of it, composed."""
+        if count == 1:
+            return self
         failure = self.failure
         if failure < 1.0:
             failure = -math.expm1(count * math.log1p(-failure))

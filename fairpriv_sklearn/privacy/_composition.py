@@ -4,32 +4,26 @@ What composes exactly is merged exactly: Gaussians into one, equal sampled runs 
 with more steps, equal pure releases into a count. Of what differs a bounded number is
 kept apart and the nearest are merged, each taken for the dearer: an upper bound.
 
-A random split (`MaximumEvent`) leaves two totals, and n equal ones n + 1: k times on
-the left, n - k times on the right, for every k. Where a side is split again there are
-more. A few are gone through one by one; many are bounded together, each as a split in
-two (`accounting._loss_grid`).
+Random splits (`MaximumEvent`) are kept by their sides (`accounting._sides`).
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass, replace
-from functools import lru_cache, partial
-
-import numpy as np
 
 from ..accounting import (
-    MaximumEvent,
     PrivacyEvent,
+    Splits,
     _Composition,
     _costs_at_most,
-    _epsilon_of,
-    _options,
+    _dearest_epsilon,
+    _fewer_sides,
+    _fewer_splits,
+    _parted,
     _sum,
-    _worst_epsilon,
     to_plain,
 )
 from ._guarantee import check_relations
@@ -38,14 +32,11 @@ from ._guarantee import check_relations
 RELATIVE_SLACK = 1e-9
 
 # How many different releases of a kind are kept apart.
-_MAX_PURES, _MAX_SAMPLED, _MAX_SPLITS = 128, 16, 16
-# So many sides of one split are kept apart, and of all are composed one by one.
+_MAX_PURES, _MAX_SAMPLED = 128, 16
+# So many sides of one split are kept apart.
 _MAX_SIDES = 4
-_FEW_SIDES = 64
 # By how much more than asked is tried, to know the answer to the next questions.
 _GROWTH = (1 / 8, 1 / 64, 1 / 512, 0)
-
-Sides = tuple[_Composition, ...]
 
 
 @dataclass(frozen=True)
@@ -63,19 +54,17 @@ class Composition:
 
     neighboring: str
     plain: _Composition = _Composition()
-    splits: tuple[tuple[Sides, int], ...] = ()
+    splits: Splits = ()
 
-    def add(self, events: Iterable[PrivacyEvent], neighboring: str) -> Composition:
-        """Return the composition with more events."""
-        plain, total = [], Composition(neighboring)
-        for event in events:
-            if isinstance(event, MaximumEvent) and len(sides := _options((event,))) > 1:
-                splits = ((_fewer_sides(sides, _MAX_SIDES), 1),)
-                total = total.plus(Composition(neighboring, splits=splits))
-            else:
-                plain.append(event)
-        (option,) = _options(tuple(plain))
-        return total.plus(Composition(neighboring, option))
+    @classmethod
+    def of(cls, events: Iterable[PrivacyEvent], neighboring: str) -> Composition:
+        """Return the composition of these events."""
+        plain, splits = _parted(events)
+        total = cls(neighboring, plain)
+        for sides, count in splits:
+            few = _fewer_sides(sides, _MAX_SIDES)
+            total = total.plus(cls(neighboring, splits=((few, count),)))
+        return total.plus(cls(neighboring))
 
     def plus(self, other: Composition) -> Composition:
         """Return both together."""
@@ -88,7 +77,7 @@ class Composition:
 
     def epsilon_at(self, delta: float) -> float:
         """Return the total at `delta`: an upper bound, tight without many splits."""
-        return _largest_epsilon(self, delta)
+        return _dearest_epsilon(self.plain, self.splits, delta)
 
     def fits(self, epsilon: float, delta: float) -> bool:
         """Return whether the total at `delta` is at most `epsilon`."""
@@ -157,47 +146,7 @@ class Composition:
 def _fits(total: Composition, epsilon: float, delta: float) -> bool:
     if not total.splits and _costs_at_most(total.plain, epsilon, delta):
         return True
-    return _largest_epsilon(total, delta) <= epsilon
-
-
-@lru_cache(maxsize=64)
-def _largest_epsilon(total: Composition, delta: float) -> float:
-    if delta == 0.0:
-        # Pure releases only, or infinity: each split costs its dearer side.
-        dearest = (
-            max(sides, key=partial(_epsilon_of, delta=0.0)).times(count)
-            for sides, count in total.splits
-        )
-        return _epsilon_of(_sum([total.plain, *dearest]), 0.0)
-    ways = (math.comb(n + len(sides) - 1, n) for sides, n in total.splits)
-    if math.prod(ways) > _FEW_SIDES:
-        in_two = tuple((_fewer_sides(sides, 2), n) for sides, n in total.splits)
-        return _worst_epsilon(total.plain, in_two, delta)
-    epsilon = 0.0
-    for one in _sides(total):
-        if not (epsilon and _costs_at_most(one, epsilon, delta)):
-            epsilon = max(epsilon, _epsilon_of(one, delta))
-    return epsilon
-
-
-def _sides(total: Composition) -> list[_Composition]:
-    """Return all that a record can pay, about the dearest first."""
-    each = (
-        [
-            _sum(side.times(n) for side, n in Counter(chosen).items())
-            for chosen in itertools.combinations_with_replacement(sides, count)
-        ]
-        for sides, count in total.splits
-    )
-    several = (_sum([total.plain, *sides]) for sides in itertools.product(*each))
-    return sorted(several, key=_size, reverse=True)
-
-
-def _size(total: _Composition) -> float:
-    """About the variance of the loss: tells which of two totals is the dearer."""
-    sampled = ((q / z) ** 2 * steps for _, q, z, steps in total.sampled)
-    pures = (epsilon * epsilon * count for epsilon, count in total.pures)
-    return total.mu * total.mu + sum(pures) + sum(sampled)
+    return total.epsilon_at(delta) <= epsilon
 
 
 # --- what is known --------------------------------------------------------------------
@@ -260,78 +209,6 @@ def _apart(one: tuple, other: tuple) -> float:
     if one[0] != other[0]:
         return math.inf
     return abs(math.log(one[1] / other[1])) + abs(math.log(one[2] / other[2]))
-
-
-def _fewer_sides(sides: Sides, most: int) -> Sides:
-    """Sides in the place of more: the nearest are taken for the dearer."""
-    left = dict(enumerate(sides))
-    both = itertools.combinations(left, 2)
-    pairs = [(_added(left[i], left[j]), i, j) for i, j in both]
-    for new in range(len(left), 2 * len(left) - most):
-        _, *nearest = min(pairs)
-        dearer = _dearer(*map(left.pop, nearest))
-        # The others are as far apart as they were: a hundred sides take no seconds.
-        pairs = [pair for pair in pairs if not {*pair[1:]} & {*nearest}]
-        pairs += [(_added(side, dearer), i, new) for i, side in left.items()]
-        left[new] = dearer
-    return tuple(left.values())
-
-
-def _added(one: _Composition, other: _Composition) -> float:
-    """By how much what stands for both is above them."""
-    return _size(_dearer(one, other)) - max(_size(one), _size(other))
-
-
-def _fewer_splits(counts: dict[Sides, int]) -> tuple[tuple[Sides, int], ...]:
-    if len(counts) <= _MAX_SPLITS:
-        return tuple(counts.items())
-    pairs = [(_fewer_sides(sides, 2), count) for sides, count in counts.items()]
-    while len(pairs) > _MAX_SPLITS:
-        kinds = [pair for pair, _ in pairs]
-        i, j = min(
-            zip(*np.triu_indices(len(pairs), 1), strict=True),
-            key=lambda two: _difference(*(kinds[i] for i in two)),
-        )
-        (one, n_one), (other, n_other) = pairs[i], pairs.pop(j)
-        dearer = tuple(_dearer(a, b) for a, b in zip(one, other, strict=True))
-        pairs[i] = (dearer, n_one + n_other)
-    return tuple(pairs)
-
-
-def _dearer(one: _Composition, other: _Composition) -> _Composition:
-    """A composition that costs at least as much as either."""
-    if one.covers(other):
-        return one
-    if other.covers(one):
-        return other
-    if one.sampled or other.sampled:
-        return _sum((one, other))
-    return _Composition(
-        max(one.mu, other.mu),
-        max(one.n_draws, other.n_draws),
-        _dearer_pures(_expanded(one.pures), _expanded(other.pures)),
-        max(one.failure, other.failure),
-    )
-
-
-def _expanded(pures: tuple) -> list[float]:
-    return [epsilon for epsilon, count in pures[::-1] for _ in range(count)]
-
-
-def _dearer_pures(one: list[float], other: list[float]) -> tuple:
-    highest = list(map(max, itertools.zip_longest(one, other, fillvalue=0.0)))
-    return tuple((epsilon, highest.count(epsilon)) for epsilon in sorted(set(highest)))
-
-
-def _difference(one: Sides, other: Sides) -> float:
-    return sum(
-        abs(a.mu - b.mu) + abs(a.failure - b.failure) + abs(_pure(a) - _pure(b))
-        for a, b in zip(one, other, strict=True)
-    )
-
-
-def _pure(total: _Composition) -> float:
-    return math.fsum(epsilon * count for epsilon, count in total.pures)
 
 
 # --- stored form ----------------------------------------------------------------------

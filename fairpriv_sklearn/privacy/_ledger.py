@@ -379,7 +379,7 @@ def _charge(guarantee: PrivacyGuarantee) -> Composition:
     """Return what is to be paid for: the covered phase, or infinity if unknown."""
     unknown = guarantee.uncovered and not guarantee.events
     events = (PureEvent(math.inf),) if unknown else own_events(guarantee)
-    return Composition(guarantee.neighboring).add(events, guarantee.neighboring)
+    return Composition.of(events, guarantee.neighboring)
 
 
 def _cost(guarantee: PrivacyGuarantee, asked: Composition) -> PrivacyBudget:
