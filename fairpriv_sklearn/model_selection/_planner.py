@@ -5,8 +5,7 @@ from functools import partial
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import softmax
-from scipy.stats import beta, norm
+from scipy.special import betaincinv, ndtri, softmax
 from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
 
@@ -234,7 +233,7 @@ def _bell_shaped(sizes, bounds, public, shares=None):
     codes = np.repeat(np.arange(len(sizes)), sizes)
     a = np.linspace(4.0, 6.0, len(sizes))[codes]
     low, high = map(float, bounds)
-    scores = low + (high - low) * beta.ppf(public.uniform(len(codes)), a, 10 - a)
+    scores = low + (high - low) * betaincinv(a, 10 - a, public.uniform(len(codes)))
     others = [] if shares is None else [shares(codes)]
     return np.hstack([scores[:, None], *others]), codes
 
@@ -313,7 +312,7 @@ def _mixture(sizes, n_classes: int, public: PublicDraws, *, model, group):
     distribution = np.exp(log_p) / np.exp(log_p).sum(axis=1, keepdims=True)
     u = public.uniform(len(codes))[:, None]
     y = (u > distribution.cumsum(axis=1)[codes, :-1]).sum(axis=1)
-    x = norm.ppf(public.uniform((len(codes), n_classes)))
+    x = ndtri(public.uniform((len(codes), n_classes)))
     x[np.arange(len(codes)), y] += model
     p = softmax(model * x + np.log(distribution[codes]), axis=1)
     if group:
@@ -323,7 +322,7 @@ def _mixture(sizes, n_classes: int, public: PublicDraws, *, model, group):
 
 def _told_shares(sizes, separation, public: PublicDraws, codes):
     """True shares of the groups given one Gaussian coordinate for each."""
-    z = norm.ppf(public.uniform((len(codes), len(sizes))))
+    z = ndtri(public.uniform((len(codes), len(sizes))))
     z[np.arange(len(codes)), codes] += separation
     shares = np.maximum(sizes, 1) / np.sum(sizes)
     return softmax(separation * z + np.log(shares), axis=1)
