@@ -6836,6 +6836,25 @@ MUTANTS = [
         "log_more, end = math.log1p(-self.stop), n_runs + self.shape",
         "log_more, end = math.log(1.0 - self.stop), n_runs + self.shape",
         "the chances of many runs are wrong by more than is paid for",
+        "h2210",
+        "preprocessing/_draft.py",
+        "        if places.inner is not None:\n            finer",
+        "        if places.inner is None:\n            finer",
+        "few records beside a value of most share its cell",
+    ),
+    (
+        "h2211",
+        "preprocessing/_places.py",
+        "return np.union1d(own, own + 1)",
+        "return np.union1d(own, own + 2)",
+        "a part with much of a column does not end where it ends",
+    ),
+    (
+        "h2212",
+        "preprocessing/_places.py",
+        "is_own[: self.inner.start] = is_own[self.inner.stop :] = False",
+        "is_own[: self.inner.start] = False",
+        "a cell that was not looked into keeps its ends",
     ),
 ]
 

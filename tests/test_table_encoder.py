@@ -442,6 +442,15 @@ def test_what_is_looked_into():
     assert_array_equal(looked.noise, np.r_[[1.0] * 4, [2.0] * n_parts])
     # Ten standard deviations of records are even in them.
     assert_allclose(looked.counts(1000.0)[4:], counts[1:-1] + 20.0 / n_parts)
+    # Parts with more than a quarter each keep their ends, and no other cell does.
+    inner = np.zeros(n_parts)
+    inner[[3, 7, 8]] = 240.0, 260.0, 251.0
+    for beside in ([0, 0, 0, 249], [249, 0, 0, 0]):
+        assert_array_equal(looked.alone(np.r_[beside, inner]), [11, 12, 13])
+    inner[[3, 7, 8]] = 100.0, 260.0, 139.0
+    assert_array_equal(looked.alone(np.r_[[0, 0, 0, 501], inner]), [11, 12])
+    assert_array_equal(looked.alone(np.r_[[0, 0, 0, 0], inner, 501]), [11, 12])
+    assert not len(looked.alone(np.r_[[0, 0, 0, 600], inner]))
     assert_allclose(places.counts(1000.0), places.noisy)
 
 
@@ -1303,6 +1312,20 @@ def test_numbers_of_few_values_have_indicators_of_their_own():
     said = with_budget(line, epsilon=1.0).fit(X, y.astype(float)).predict(X)
     means = [said[X["products"] == value].mean() for value in (1, 2, 3)]
     assert means[0] - means[1] > 0.05 and means[2] - means[1] > 0.6
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0])
+def test_one_value_of_most_records_does_not_share_its_cell(epsilon):
+    # A test that ended at its last cycle hid those that did not: up to half of the fits
+    # gave 44 the rank and the indicator of 45.
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        few = rng.uniform(15, 44.9, 8000).round(2)
+        X = np.where(rng.random(8000) < 0.94, 45.0, few)[:, None]
+        encoder = DPTableEncoder(epsilon=epsilon, random_state=seed).fit(X)
+        last, one_less = encoder.transform([[45.0], [44.0]])
+        scale = row_scale(encoder._columns)
+        assert np.linalg.norm(last - one_less) > 0.5 * scale, seed
 
 
 def test_flags_have_indicators_and_are_centred_wherever_in_its_cell_a_one_lies():

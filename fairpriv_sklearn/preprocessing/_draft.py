@@ -111,6 +111,8 @@ class Draft(LearntColumn):
         if is_shared:
             counts = with_shares(counts, common, scale, total)
         finer = quantile_edges(edges, counts, self.declared.bounds, noise=places.noise)
+        if places.inner is not None:
+            finer = np.union1d(finer, edges[places.alone(counts)])
         if not is_shared or not counts.any():
             return replace(self, edges=finer, place=place)
         cumulated = np.append(0.0, np.cumsum(counts)) / counts.sum()
