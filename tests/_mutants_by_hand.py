@@ -6836,6 +6836,8 @@ MUTANTS = [
         "log_more, end = math.log1p(-self.stop), n_runs + self.shape",
         "log_more, end = math.log(1.0 - self.stop), n_runs + self.shape",
         "the chances of many runs are wrong by more than is paid for",
+    ),
+    (
         "h2210",
         "preprocessing/_draft.py",
         "        if places.inner is not None:\n            finer",
