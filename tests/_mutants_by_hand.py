@@ -587,6 +587,13 @@ MUTANTS = [
         "declared deltas compose to the largest",
     ),
     (
+        "h2249",
+        _LEDGER,
+        "return self.plain.failure + math.fsum(sides)",
+        "return self.plain.failure",
+        "ledger: what is left of delta forgets the sides of splits",
+    ),
+    (
         "h2245",
         "accounting/_composition.py",
         "choices = [reduce(_dearer, choices)]",

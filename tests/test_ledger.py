@@ -39,6 +39,7 @@ from fairpriv_sklearn.accounting import (
     calibrate_gaussian,
     calibrate_poisson,
     compose_epsilon,
+    gaussian_mu,
 )
 from fairpriv_sklearn.accounting import _composition as _sums
 from fairpriv_sklearn.accounting._composition import _epsilon_of
@@ -344,6 +345,22 @@ def test_remaining_is_accepted_and_more_is_not(new_ledger):
         ledger.spend(guarantee(PureEvent(2.0 + 1e-6)))
     ledger.spend(guarantee(PureEvent(ledger.remaining().epsilon)))
     assert ledger.remaining().epsilon == 0.0
+
+
+def test_remaining_leaves_out_the_delta_of_declared_guarantees(new_ledger):
+    declared = DeclaredEvent(1.0, 4e-6)
+    ledger = new_ledger(3.0, 1e-5)
+    ledger.spend(guarantee(MaximumEvent([declared], [PureEvent(1.5)]), delta=1e-5))
+    left = ledger.remaining()
+    assert left == (pytest.approx(1.5, rel=1e-4), pytest.approx(6e-6, rel=1e-12))
+    with pytest.raises(BudgetExceededError):
+        mu = gaussian_mu(1.01 * left.epsilon + 0.5, left.delta)
+        ledger.spend(guarantee(GaussianEvent(mu, 0), delta=1e-5))
+    ledger.spend(guarantee(GaussianEvent(gaussian_mu(*left), 0), delta=1e-5))
+    all_of_delta = new_ledger(3.0, 1e-5)
+    all_of_delta.spend(guarantee(DeclaredEvent(1.0, 1e-5), delta=1e-5))
+    assert all_of_delta.remaining() == (2.0, 0.0)
+    all_of_delta.spend(guarantee(PureEvent(2.0), delta=1e-5))
 
 
 def test_datasets_add_up_separately_under_one_cap(new_ledger):

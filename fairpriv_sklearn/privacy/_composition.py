@@ -75,6 +75,12 @@ class Composition:
         plain = _bounded(_sum((self.plain, other.plain)))
         return Composition(self.neighboring, plain, _fewer_splits(counts))
 
+    @property
+    def failure(self) -> float:
+        """The part of delta at most for which there is no epsilon."""
+        sides = (n * max(side.failure for side in both) for both, n in self.splits)
+        return self.plain.failure + math.fsum(sides)
+
     def epsilon_at(self, delta: float) -> float:
         """Return the total at `delta`: an upper bound, tight without many splits."""
         return _dearest_epsilon(self.plain, self.splits, delta)

@@ -287,11 +287,16 @@ class PrivacyLedger:
         Returns
         -------
         PrivacyBudget
-            A named tuple `(epsilon, delta)`, at the delta of the cap.
+            A named tuple `(epsilon, delta)`: delta is that of the cap, less what has
+            been spent on guarantees that fail with this probability, as that of a
+            search which repeats.
         """
+        spent = self._store.running(self._dataset)
+        failure = 0.0 if spent is None else spent.failure
+        delta = max(0.0, self.delta - failure)
         if self.epsilon == math.inf:
-            return self._cap
-        return PrivacyBudget(self.epsilon - self.total().epsilon, self.delta)
+            return PrivacyBudget(math.inf, delta)
+        return PrivacyBudget(self.epsilon - self.total().epsilon, delta)
 
     def to_markdown(self) -> str:
         """Return the cap, the total and all spends as Markdown.
