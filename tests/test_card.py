@@ -153,7 +153,7 @@ def test_the_card_names_the_model_in_a_repair_and_its_proofs():
     fair.fit(X, X[:, 0], sensitive_features=X[:, 1] > 0.5)
     text = deployment_card(fair).to_markdown()
     assert "a fit of the estimator (DPLinearRegression)" in text
-    assert "user_guide/linear_models.html#linear-loss" in text
+    assert "user_guide/linear_models_proofs.html#linear-loss" in text
     assert all(link in text for link in fair.group_estimator_.privacy_.proofs)
     assert privacy_report(fair).guarantee == fair.privacy_
 
@@ -186,7 +186,7 @@ ANSWERS = {
     "who_sees": ["Central model", "[ ] Who may see"],
     "prepared": ["DPLinearRegression: private", "[ ] How the arguments were chosen"],
     "evidence": [
-        "user_guide/linear_models.html#linear-loss",
+        "user_guide/linear_models_proofs.html#linear-loss",
         "privacy/noise.html",
         "at least 0.567 ",
         "at most 0.9877 times",

@@ -122,7 +122,7 @@ def test_a_guarantee_links_to_its_proofs():
     X = np.random.default_rng(0).uniform(size=(600, 2))
     model = DPLinearRegression(bounds=(0, 1), target_bounds=(0, 1)).fit(X, X[:, 0])
     proofs = model.privacy_.proofs
-    page = "user_guide/linear_models.html"
+    page = "user_guide/linear_models_proofs.html"
     assert proofs == (
         "privacy/accounting.html#lemma-a",
         *(

@@ -30,7 +30,7 @@ class TargetTotals(Query):
     """
 
     name = "constant"
-    theorem = "user_guide/linear_models:linear-few-records"
+    theorem = "user_guide/linear_models_proofs:linear-few-records"
     norm = "l1"
 
     n_outputs: int

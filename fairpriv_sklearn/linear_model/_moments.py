@@ -45,7 +45,7 @@ class MomentRelease(Query):
     """
 
     name = "second moments of features and target"
-    theorem = "user_guide/linear_models:linear-moments"
+    theorem = "user_guide/linear_models_proofs:linear-moments"
 
     n_features: int
     data_norm: float

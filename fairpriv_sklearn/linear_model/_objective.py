@@ -92,7 +92,7 @@ class Optimum(Query):
     """
 
     name = "weights"
-    theorem = "user_guide/linear_models:without-noise"
+    theorem = "user_guide/linear_models_proofs:without-noise"
 
     n_weights: int
     scaling: FeatureScaling

@@ -362,7 +362,7 @@ class Parameters(Query):
     """
 
     name = "parameters"
-    theorem = "user_guide/linear_models:output-perturbation"
+    theorem = "user_guide/linear_models_proofs:output-perturbation"
 
     scaling: FeatureScaling
     n_columns: int

@@ -180,7 +180,7 @@ class SecondMoments(_MeanQuery):
     """
 
     name = "second moments"
-    theorem = "user_guide/linear_models:linear-second-moments"
+    theorem = "user_guide/linear_models_proofs:linear-second-moments"
 
     @property
     def block_rows(self) -> int:
@@ -254,7 +254,7 @@ class LossGradient(_MeanQuery):
     """
 
     name = "gradients"
-    theorem = "user_guide/linear_models:linear-loss"
+    theorem = "user_guide/linear_models_proofs:linear-loss"
     largest = SLOPE
     steepness = 0.25
 
@@ -307,7 +307,7 @@ class FairGradient(LossGradient):
         Public: its min_sizes, form and directions.
     """
 
-    theorem = "user_guide/linear_models:linear-penalty"
+    theorem = "user_guide/linear_models_proofs:linear-penalty"
 
     multiples: tuple[float, float, float] = (1.0, 1.0, 0.0)
     penalty: GroupPenalty | None = None
@@ -468,7 +468,7 @@ class ResidualGradient(_MeanQuery):
     """
 
     name = "gradients"
-    theorem = "user_guide/linear_models:linear-loss"
+    theorem = "user_guide/linear_models_proofs:linear-loss"
     steepness = 1.0
 
     largest: float
@@ -507,7 +507,7 @@ class MeanResidual(_MeanQuery):
     """
 
     name = "mean residual"
-    theorem = "user_guide/linear_models:linear-constant"
+    theorem = "user_guide/linear_models_proofs:linear-constant"
     n_coordinates = 1
 
     low: float = -1.0
@@ -546,7 +546,7 @@ class AlongSlopes(Query):
     """
 
     name = "line search"
-    theorem = "user_guide/linear_models:linear-line-search"
+    theorem = "user_guide/linear_models_proofs:linear-line-search"
 
     loss: LossGradient | ResidualGradient
     bounds: Floats = field(repr=False)
