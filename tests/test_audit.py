@@ -399,6 +399,7 @@ HOLDERS = {
     "name": lambda x: pd.Series([0], name=x),
     "name of an index": lambda x: pd.Index([0], name=x),
     "categories": lambda x: pd.Series([0]).astype(pd.CategoricalDtype([0, x])),
+    "categories of an index": lambda x: pd.CategoricalIndex([0], categories=[0, x]),
     "a moment": lambda x: pd.Timestamp(int(x * 1e9)),
     "an interval": lambda x: pd.Interval(0, x),
     "partial": lambda x: functools.partial(max, x),

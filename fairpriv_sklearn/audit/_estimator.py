@@ -623,13 +623,12 @@ def _given_seeds(estimator) -> list[str]:
     """Seeds that were passed as arguments, unlike those that are defaults."""
     if not hasattr(estimator, "get_params"):
         return []
-    found = []
-    for name, value in estimator.get_params(deep=True).items():
-        if name.rpartition("__")[2] != "random_state" or value is None:
+    found, params = [], estimator.get_params(deep=True)
+    for name, value in params.items():
+        path, _, last = name.rpartition("__")
+        if last != "random_state" or value is None:
             continue
-        owner = estimator
-        for step in name.split("__")[:-1]:
-            owner = owner.get_params(deep=False).get(step, owner)
+        owner = params.get(path, estimator)
         default = inspect.signature(type(owner).__init__).parameters.get("random_state")
         if default is None or default.default is None:
             found.append(name)

@@ -348,7 +348,7 @@ def _ramp(table: Table) -> Table:
 
 def _scaled(row: Table, factor: float) -> Table:
     with np.errstate(all="ignore"):
-        X = np.clip(row.X * factor, -_HUGE, _HUGE)
+        X = np.clip(row.X * factor, -_HUGE, _HUGE) + 0.0  # -3 times 0 is -0.0
         if abs(factor) > 1:
             X = np.where(X == 0, factor, X)
     y = row.y

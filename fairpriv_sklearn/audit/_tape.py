@@ -91,7 +91,6 @@ class Tape:
 
     def add(self, release: Released):
         """Write a release down; return the value to be released."""
-        self.stop_here()
         position = len(self.releases)
         self.releases.append(release)
         if self._replay is None or position >= len(self._replay.releases):
@@ -129,10 +128,11 @@ def fixed_randomness(seed: int):
     Parameters
     ----------
     seed : int
+        From 0 to 2**32 - 1, as NumPy takes them.
     """
     words = random.Random(seed)
     states = np.random.get_state(), random.getstate()
-    np.random.seed(seed % 2**32)
+    np.random.seed(seed)
     random.seed(seed)
     try:
         # Of SystemRandom, and with it secrets and NumPy's fresh seeds.
