@@ -1840,7 +1840,6 @@ def test_a_cell_outside_a_range_is_told_of_from_one_in_a_thousand_on():
         values = np.array([np.nan, 10.0, *np.zeros(n - 2)])
         notes = outside_note(Parsed("a", column, values, True))
         assert [note[: len(said[0])] for note in notes] == said
-    assert outside_note(Parsed("a", column, np.array([10.0]), False)) == []
 
 
 def test_kinds_that_a_typed_file_has_are_to_be_struck_from_a_codebook(tmp_path, capsys):

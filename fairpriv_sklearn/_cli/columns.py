@@ -345,7 +345,7 @@ def _looked_at(name, cells, column: Column, writing: Writing, mark) -> Parsed:
         for kind, convert, style in _readings(name, distinct, writing, mark):
             values = _converted(cells, convert, style)
             n_odd = _n_odd(cells, values)
-            if n_odd <= (1 - ENOUGH) * len(filled):
+            if len(filled) - n_odd >= ENOUGH * len(filled):
                 whole = bool(np.all(np.nan_to_num(values) % 1 == 0))
                 column = replace(column, kind=kind, integer=whole and kind == "number")
                 found = Parsed(name, column, values, False, n_odd, each, order)
@@ -438,11 +438,11 @@ def _converted(cells, convert, style) -> np.ndarray:
 
 def outside_note(p: Parsed) -> list[str]:
     """What is to be said of cells that a public range or list does not hold."""
-    if p.declared and p.column.bounds is not None:
+    if p.column.bounds is not None:
         low, high = p.column.bounds
         outside = int(np.sum((p.values < low) | (p.values > high)))
         where = "outside the range of the codebook, count as the nearer end"
-    elif p.declared and p.column.categories is not None:
+    elif p.column.categories is not None:
         listed = {None, *map(category_key, p.column.categories)}
         outside = sum(value not in listed for value in p.values)
         where = "not in the list of the codebook, count as other"

@@ -164,7 +164,7 @@ def load_table(args) -> Table:
     rows, assumed = _rows(args, parsed, left_out, from_data, n_in_file)
     parsed = {name: p.take(rows) for name, p in parsed.items()}
     groups, labels = _listed_groups(args, parsed), join_labels(args.sensitive, parsed)
-    _check_groups(groups or sorted(set(labels.tolist())), args)
+    _check_groups(groups or set(labels.tolist()), args)
     target = parsed[args.target]
     features = _features(args, parsed, left_out, remarks)
     if not features:
@@ -340,7 +340,7 @@ def _refuse_absent(listed: list, labels, sensitive) -> None:
 def refuse_ruled_out(used: dict[str, Parsed]) -> None:
     """Refuse missing values where the codebook says that there are none."""
     for name, p in used.items():
-        if p.declared and not p.column.missing and p.gaps.any():
+        if not p.column.missing and p.gaps.any():
             raise InputError(
                 f"The column {name!r} has missing values, which the codebook rules "
                 "out; correct the codebook."
@@ -353,7 +353,7 @@ def _without(target: str) -> str:
 
 def _listed(target: Parsed) -> np.ndarray:
     """Rows with a target, on the public list of classes if there is one."""
-    if not target.declared or target.column.categories is None:
+    if target.column.categories is None:
         return ~target.gaps
     listed = {category_key(c) for c in target.column.categories}
     return np.array([v in listed for v in target.values])
@@ -382,7 +382,7 @@ def _listed_groups(args, parsed) -> list | None:
     if args.groups:
         return list(dict.fromkeys(label_key(g) for g in args.groups))
     columns = [parsed[name] for name in args.sensitive]
-    if not all(p.declared and p.column.categories for p in columns):
+    if not all(p.column.categories for p in columns):
         return None
     lists = [[category_key(c) for c in p.column.categories] for p in columns]
     return [" / ".join(group) for group in product(*lists)]
@@ -442,7 +442,7 @@ def _numeric_target(table: Table, target: Parsed, bounds) -> None:
 
 def _classes(table: Table, target: Parsed) -> None:
     table.y = _texts(target)
-    if target.column.categories is not None and target.declared:
+    if target.column.categories is not None:
         table.classes = [category_key(c) for c in target.column.categories]
     classes = table.classes or set(table.y.tolist())
     if len(classes) > MOST_CLASSES:
