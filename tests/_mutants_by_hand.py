@@ -3415,8 +3415,8 @@ MUTANTS = [
     (
         "h710",
         "_door/groups.py",
-        "np.asarray(X) if of_others or not",
-        "np.asarray(X) if not",
+        "if of_others:\n            X",
+        "if False:\n            X",
         "an array of another library is said to hold a cell that is no number",
     ),
     (
@@ -7032,6 +7032,48 @@ MUTANTS = [
         "    least = _SEVERAL if len(counts) > MOST_CATEGORIES else 1",
         "    least = 1",
         "the plain model learns from names of persons",
+    ),
+    (
+        "h2225",
+        "_door/groups.py",
+        "X = array_of_lists(X)",
+        "X = np.asarray(X)",
+        "one cell of a list of rows decides what stands in the others",
+    ),
+    (
+        "h2226",
+        "_shared/arrays.py",
+        'if numbers.dtype.kind in "biuf":',
+        'if numbers.dtype.kind in "biufc":',
+        "a complex number is refused where no cell is missing",
+    ),
+    (
+        "h2227",
+        "_shared/arrays.py",
+        "with suppress(ValueError):  # bytes that are no text",
+        "with suppress(TypeError):",
+        "bytes are refused where they stand beside text alone",
+    ),
+    (
+        "h2228",
+        "metrics/_private.py",
+        'np.asarray(y) if hasattr(y, "dtype") else array_of_lists(y)',
+        "np.asarray(y)",
+        "one label of a list decides what the others are",
+    ),
+    (
+        "h2229",
+        "_shared/guarded.py",
+        "raise _error_for(kind)(_REFUSED)",
+        "raise WrappedEstimatorError(_REFUSED)",
+        "a row that a wrapped model cannot answer ends a search",
+    ),
+    (
+        "h2230",
+        "model_selection/_candidates.py",
+        "if all(answer is None or isinstance(answer, float) for answer in answers):",
+        "if False:",
+        "a number that cannot be predicted ends a search",
     ),
 ]
 

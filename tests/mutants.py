@@ -140,6 +140,7 @@ OTHERS = {
     "_door/inside.py": "refusals",
     "_door/readers.py": "refusals",
     "_shared/arguments.py": "groups",
+    "_shared/arrays.py": "breaches_variants",
     "_shared/callers.py": "hushed",
     "_shared/domain.py": "breaches_variants",
     "_shared/guarded.py": "wall breaches",

@@ -650,3 +650,28 @@ def test_what_this_library_says_inside_a_wrapped_model_is_heard():
     with pytest.raises(ValueError) as caught:
         repair.fit(text, np.arange(60) % 2, sensitive_features=["f", "m"] * 30)
     assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "cell, other",
+    [("no\0", "no"), (1 + 0j, 2 + 0j), (b"\xff", b"no"), (np.float32(0.1), 2.0)],
+    ids=["zero", "complex", "bytes", "single"],
+)
+@pytest.mark.parametrize("beside", ["a", 1])
+def test_rows_that_are_lists_are_read_cell_by_cell(cell, other, beside):
+    """NumPy made all of one kind: a gap in one row changed what stood in the others."""
+    line = DPLinearRegression(target_bounds=(0, 1), random_state=0)
+    piped = make_pipeline(DPTableEncoder(random_state=0), line)
+    public = {"target_bounds": (0, 1), "groups": ["f", "m"], "random_state": 0}
+    repair = DPBarycenterRegressor(piped, **public)
+    rows, told = [[cell, beside], [other, beside]] * 200, np.tile([0.0, 1.0], 200)
+    groups, first = np.repeat(["f", "m"], 200), None
+    for last in ([other, beside], [None, beside]):
+        with recording(first) as recorded:
+            clone(repair).fit([*rows[:-1], last], told, sensitive_features=groups)
+        first = first or recorded
+    pairs = list(zip(first.crossings, recorded.crossings, strict=True))
+    assert pairs
+    for one, now in pairs:
+        norm = np.linalg.norm(np.ravel(now.exact - one.exact), 1 + (one.norm == "l2"))
+        assert norm <= one.sensitivity

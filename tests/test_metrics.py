@@ -627,6 +627,20 @@ def test_classes_of_several_kinds():
 DAYS = np.array(["2020-01-01", "2020-01-02"], dtype="datetime64[D]")
 
 
+def test_labels_of_several_kinds_in_a_list_are_read_one_by_one():
+    """NumPy made text of them all, where a single one was text."""
+    public = {"groups": [0, 1], "classes": [0, 1, "none"], "epsilon": np.inf}
+    groups = [0, 0, 1, 1]
+    for label, counts in (
+        (1, [[1, 1, 0], [1, 1, 0]]),
+        ("none", [[1, 1, 0], [1, 0, 1]]),
+    ):
+        said = dp_group_rates(
+            None, [0, 1, 0, label], sensitive_features=groups, **public
+        )
+        assert said.counts.tolist() == counts
+
+
 def test_intersections_and_string_labels():
     sensitive = pd.DataFrame({"sex": list("fmfm"), "old": [0, 0, 1, 1]})
     result = dp_group_rates(

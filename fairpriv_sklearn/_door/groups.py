@@ -23,6 +23,7 @@ from .._shared.arguments import (
     listed,
     public_labels,
 )
+from .._shared.arrays import array_of_lists
 from .._shared.domain import LABELS, check_columns, domain, same_length
 from .._shared.nested import argument_of, owners
 from .._shared.purity import refuse_spreading
@@ -572,7 +573,10 @@ def as_table(estimator, X):
     # Arrays of other libraries have types, and ways to take rows, of their own.
     of_others = has_type and not isinstance(X.dtype, np.dtype)
     with domain("X"):
-        X = np.asarray(X) if of_others or not hasattr(X, "shape") else X
+        if of_others:
+            X = np.asarray(X)
+        elif not hasattr(X, "shape"):
+            X = array_of_lists(X)
     dtype = getattr(X, "dtype", None)
     if isinstance(dtype, np.dtype) and dtype.kind == "c":
         raise ValueError("Complex data not supported; pass real numbers.")

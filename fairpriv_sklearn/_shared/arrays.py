@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,6 +83,20 @@ def _object_at(column, i):
         return cell.as_py() if hasattr(cell, "as_py") else cell
     except Exception:
         return None
+
+
+def array_of_lists(lists) -> np.ndarray:
+    """An array of lists of numbers; of other cells, one of these as they are.
+
+    By itself NumPy makes all of one kind, which a single cell decides: text has no zero
+    at its end, and a complex number none of its value, but beside None they have.
+    """
+    cells = np.asarray(lists, dtype=object)
+    with suppress(ValueError):  # bytes that are no text
+        numbers = np.asarray(lists)
+        if numbers.dtype.kind in "biuf":
+            return numbers
+    return cells
 
 
 def project_simplex(values, total: float = 1.0) -> np.ndarray:

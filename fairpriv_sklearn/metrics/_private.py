@@ -19,6 +19,7 @@ from .._shared.arguments import (
     real,
     spender,
 )
+from .._shared.arrays import array_of_lists
 from .._shared.domain import domain, refuse_dates
 from .._shared.sensitivity import counts_l1
 from .._wall import (
@@ -426,7 +427,8 @@ class _Reader:
 
 def _class_codes(name: str, y, classes: list) -> np.ndarray:
     with domain(name):
-        y = column_or_1d(np.asarray(y))
+        y = np.asarray(y) if hasattr(y, "dtype") else array_of_lists(y)
+        y = column_or_1d(y)
     return positions_in(y, classes)
 
 
