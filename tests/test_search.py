@@ -23,6 +23,7 @@ from sklearn.base import (
     BaseEstimator,
     ClassifierMixin,
     MetaEstimatorMixin,
+    RegressorMixin,
     TransformerMixin,
     clone,
 )
@@ -72,6 +73,7 @@ from fairpriv_sklearn.model_selection._plan import (
 from fairpriv_sklearn.model_selection._scoring import (
     ACCURACY,
     Statistic,
+    bounded_score,
 )
 from fairpriv_sklearn.postprocessing import (
     DP2DPClassifier,
@@ -81,6 +83,7 @@ from fairpriv_sklearn.postprocessing import (
 from fairpriv_sklearn.preprocessing import DPTableEncoder
 from fairpriv_sklearn.privacy import (
     BudgetExceededError,
+    PrivacyGuarantee,
     PrivacyLeakWarning,
     PrivacyLedger,
     guarantee_of,
@@ -262,6 +265,37 @@ def test_a_row_that_cannot_be_predicted_spoils_its_own_score_only(neighboring):
     measured = Statistic((ACCURACY,), None, "replace_one")
     assert measured.query(y, {"predict": said}, None)[0] == 39 - 40 / 2
     assert candidates._row_by_row(lambda rows: X[rows], 2).shape == (2, 4)
+
+
+class Frail(RegressorMixin, BaseEstimator):
+    """Says a number that everybody knows, but none of a negative row."""
+
+    def fit(self, X, y):
+        self.n_features_in_ = X.shape[1]
+        return self
+
+    def predict(self, X):
+        if (X < 0).any():
+            raise OverflowError("a negative row")
+        return np.full(len(X), 0.5)
+
+
+@pytest.mark.parametrize("n_bad", [1, 20])
+def test_a_number_that_cannot_be_predicted_is_the_worst_there_is(n_bad):
+    """Behind a repair as well, which asks of rows that are public by themselves."""
+    X, y = np.ones((20, 2)), np.zeros(20)
+    public = {"target_bounds": (0, 1), "random_state": 0, **GROUPS}
+    price = PrivacyGuarantee(1.0, 0.0, "replace_one", "declared")
+    repair = DPBarycenterRegressor(Frail(), base_guarantee=price, **public).fit(X, y)
+    X[:n_bad] = -1.0
+    worst = bounded_score("neg_mean_absolute_error", (0, 1))
+    scores = Statistic((worst,), None, "replace_one")
+    for model in (Frail().fit(X, y), repair):
+        said = candidates.responses(model, ["predict"], X, None, "replace_one")
+        told = np.isnan(said["predict"])
+        assert told[:n_bad].all() and not told[n_bad:].any()
+        others = (0.5 - np.clip(said["predict"][n_bad:], 0, 1)).sum()
+        assert scores.query(y, said, None)[0] == pytest.approx(others - n_bad / 2)
 
 
 def test_a_row_more_changes_no_call_that_others_are_answered_in(monkeypatch):

@@ -98,7 +98,14 @@ def _ask(call, *args, private: bool, **params):
         is_public = isinstance(error, ImportError | MemoryError)
         if _shown.is_on or is_public or quotes_no_cell(error):
             raise
-    raise WrappedEstimatorError(_REFUSED)
+        kind = type(error)
+    raise _error_for(kind)(_REFUSED)
+
+
+def _error_for(kind: type[BaseException]) -> type[WrappedEstimatorError]:
+    """What stands for an error of a wrapped estimator."""
+    numeric = issubclass(kind, NUMERIC_ERRORS)
+    return WrappedNumbersError if numeric else WrappedEstimatorError
 
 
 def guarded(call: MethodType, *args, own_words: bool = False, **kwargs):
@@ -133,5 +140,4 @@ def guarded(call: MethodType, *args, own_words: bool = False, **kwargs):
     # Out of the handler: what is raised here has no context.
     if issubclass(kind, KeyboardInterrupt):
         raise KeyboardInterrupt
-    numeric = issubclass(kind, NUMERIC_ERRORS)
-    raise (WrappedNumbersError if numeric else WrappedEstimatorError)(said)
+    raise _error_for(kind)(said)

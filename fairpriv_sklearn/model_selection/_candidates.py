@@ -795,7 +795,7 @@ def _respond(model, method: str, X, given, neighboring: str) -> np.ndarray:
 
 
 def _row_by_row(say, n_rows: int) -> np.ndarray:
-    """Answers row by row; None, or NaN for a row of numbers, where that fails."""
+    """Answers row by row; None, or NaN among numbers, where that fails."""
     answers = []
     for row in range(n_rows):
         try:
@@ -806,6 +806,8 @@ def _row_by_row(say, n_rows: int) -> np.ndarray:
     if shape:
         missing = np.full(shape, np.nan)
         return np.array([missing if a is None else a for a in answers])
+    if all(answer is None or isinstance(answer, float) for answer in answers):
+        return np.array(answers, dtype=np.float64)
     return np.fromiter(answers, dtype=object)
 
 
