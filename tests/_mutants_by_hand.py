@@ -7075,6 +7075,41 @@ MUTANTS = [
         "if False:",
         "a number that cannot be predicted ends a search",
     ),
+    (
+        "h2213",
+        "_cli/learnt.py",
+        "return encoder.privacy_.epsilon > 0.0 or encoder._needs_nothing()",
+        "return encoder.privacy_.epsilon >= 0.0 or encoder._needs_nothing()",
+        "texts are said to stand where a model that learnt nothing has learnt numbers",
+    ),
+    (
+        "h2214",
+        "_cli/table.py",
+        "if is_missing(word) and n > FREQUENT * len(cells)",
+        "if is_missing(word)",
+        "a word for none is told of where few cells say it",
+    ),
+    (
+        "h2215",
+        "_cli/table.py",
+        "    if target.is_number:\n        return []\n    gaps",
+        "    gaps",
+        "a word for none is said to be a class of a number",
+    ),
+    (
+        "h2216",
+        "preprocessing/_reader.py",
+        "re.IGNORECASE | re.MULTILINE",
+        "re.MULTILINE",
+        "an ARFF file in capitals is read as a table",
+    ),
+    (
+        "h2217",
+        "_cli/columns.py",
+        "|(p|pt|pat|subj|hh) ?id ?(no|nr|num|number)?|",
+        "|(p|pt|pat|subj|hh) ?(id)? ?(no|nr|num|number)?|",
+        "what is no identifier is said to tell persons apart",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

@@ -236,6 +236,26 @@ def test_too_few_rows_for_features_are_told_by_a_constant(tmp_path, capsys):
     assert fair["error"] < 1.02 * private["error"]
 
 
+def test_predictions_of_a_model_that_learnt_nothing_are_told_to_be_a_constant(
+    tmp_path, capsys
+):
+    """All texts were said to stand where the model had learnt numbers."""
+    pytest.importorskip("skops")
+    path, model = tmp_path / "few.csv", str(tmp_path / "model.skops")
+    rows = [f"job {i % 3},{'fm'[i % 2]},{i % 2 + i % 7 / 10}" for i in range(300)]
+    path.write_text("\n".join(["job,sex,salary", *rows]) + "\n")
+    base = ["--target", "salary", "--sensitive", "sex", "--task", "regression"]
+    assert run(tmp_path, str(path), *base, "--save", model) == 0
+    capsys.readouterr()
+    out = str(tmp_path / "p.csv")
+    assert main(["predict", model, str(path), "--out", out]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("! too few rows to learn from: the model answers a constant")
+    assert "of the cells" not in said
+    values = {line.rsplit(",", 1)[1] for line in Path(out).read_text().splitlines()[1:]}
+    assert len(values) == 1
+
+
 def test_conditions_do_not_hang_on_the_noise(tmp_path):
     """Near the number of rows at which facts are learnt, every run says the same."""
     path = tmp_path / "few.csv"
@@ -1526,6 +1546,7 @@ def test_a_saved_model_predicts_new_rows(staff, tmp_path, capsys, target):
     assert main(["predict", model, new, "--out", out]) == 0
     said = capsys.readouterr().out
     assert "8 predictions" in said and "of the cells of" not in said
+    assert "answers a constant" not in said
     header, *lines = Path(out).read_text().splitlines()
     assert header == f"age,town,joined,sex,race,predicted {target}"
     values = [line.rsplit(",", 1)[1] for line in lines]
@@ -1862,6 +1883,8 @@ def test_identifiers_are_told_by_name():
         *("customer number", "Telephone", "SSN", "user", "GUID", "last_name", "names"),
         *("Resp. ID", "respid", "id_nr", "ID-No", "Unnamed: 0", "short_name"),
         *("PassengerId", "Host Id", "Loan_ID", "InvoiceID", "custid"),
+        *("pidnum", "PATID", "ptid", "hhid", "subj_id", "Arrest Id", "incident_id"),
+        *("sno", "S.No.", "Serial Number", "visitID"),
     ):
         assert tells_persons_apart(name), name
     for name in (
@@ -1877,6 +1900,7 @@ def test_identifiers_are_told_by_name():
         *("nativity", "candidate", "mailbox", "id_like", "code", "customer", "", "#"),
         *("resp", "response", "response id", "product id", "guest_no", "PassengerNr"),
         *("claim number", "order", "Owner", "emp", "loan amount", "player name length"),
+        *("arrest", "visit no", "crash number", "serial", "snow", "p", "pt no", "paid"),
     ):
         assert not tells_persons_apart(name), name
 

@@ -312,6 +312,28 @@ def test_cells_that_count_as_missing_are_told_by_their_kind(load):
     ]
 
 
+def test_a_word_for_none_that_many_targets_are_may_be_a_class(load):
+    """Three people in four had no disease, and were left out without a word why."""
+    header, group = "age,sex,pay", "fm"
+    kinds = ["-"] * 14 + ["FG"[i % 2] for i in range(5)] + ["NA"]
+    lines = [f"{i % 50},{group[i % 3 > 0]},{kinds[i % 20]}" for i in range(200)]
+    said = (
+        "140 cells of pay say '-', which counts as missing unless a codebook lists it "
+        "as a category (--codebook)"
+    )
+    table = load([header, *lines])  # a twentieth says NA, and not more
+    assert [text for text in table.remarks if "cells of pay" in text] == [said]
+    assert len(table.y) == 50
+    table = load([header, *lines], book={"pay": ["-", "F", "G"]})
+    assert not any("cells of pay" in text for text in table.remarks)
+    assert len(table.y) == 190
+    # a number is none, and what is empty says nothing
+    for kind, task in (("-", "regression"), ("", "classification")):
+        lines = [f"{i % 50},{group[i % 3 > 0]},{i % 9 or kind}" for i in range(200)]
+        table = load([header, *lines], "--task", task)
+        assert not any("cells of pay" in text for text in table.remarks)
+
+
 @pytest.mark.parametrize(("n", "said"), [(0, []), (1, ["1 cell"]), (2, ["2 cells"])])
 def test_dates_that_change_their_order_are_told(load, n, said):
     """Nine in ten cells make a column one of dates."""

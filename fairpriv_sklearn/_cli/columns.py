@@ -46,7 +46,8 @@ _PERSON = (
 _HOLDER = (
     "host|guest|owner|tenant|driver|passenger|rider|player|pupil|worker|candidate|"
     "defendant|offender|inmate|household|policy ?holder|cust|emp|"
-    "loan|invoice|order|policy|claim|contract|booking|application|transaction"
+    "loan|invoice|order|policy|claim|contract|booking|application|transaction|"
+    "arrest|incident|visit|encounter|admission|citation|ticket|complaint|crash|accident"
 )
 # Names of columns that tell one person from another, as whole words
 _IDENTIFIER = re.compile(
@@ -54,6 +55,7 @@ _IDENTIFIER = re.compile(
     rf"|({_PERSON}|id) ?(no|nr|num|number|code|key|name|e?mail)|unnamed 0"
     r"|(personal|personnel|staff|case|record|row|account|file) ?"
     r"(ids?|no|nr|num|number)|row ?(names?|index)"
+    r"|(p|pt|pat|subj|hh) ?id ?(no|nr|num|number)?|serial ?(no|nr|num|number)|s ?no"
     r"|user|username|login|patient|participant|respondent"
     rf"|({_HOLDER}) ?(ids?|uid)"
     r"|(full|short|first|last|given|family|sur|fore|maiden) ?name|names?"

@@ -125,6 +125,11 @@ def drowned(lists: DPTableEncoder | None, n_rows: int) -> list[str]:
     return [name for name, need in needs.items() if there < need == most]
 
 
+def has_learnt(encoder) -> bool:
+    """Whether what the codebook does not say was learnt, or nothing was to learn."""
+    return encoder.privacy_.epsilon > 0.0 or encoder._needs_nothing()
+
+
 def learn(table: Table, encoders: dict[str, DPTableEncoder], train) -> Learnt:
     """Fit the encoders to the training rows and complete the table's facts."""
     encoder, lists = encoders["encoder"], encoders.get("lists")
@@ -138,8 +143,7 @@ def learn(table: Table, encoders: dict[str, DPTableEncoder], train) -> Learnt:
     table.remarks += [str(warning.message).removesuffix(".") for warning in caught]
     found = encoder.codebook_
     facts, crowds = [], []
-    # What the codebook does not say was learnt, or there was nothing to learn.
-    if encoder.privacy_.epsilon > 0.0 or encoder._needs_nothing():
+    if has_learnt(encoder):
         declared = table.codebook
         facts = [
             f"{what} of {name}"

@@ -19,7 +19,7 @@ from .._wall import PrivacyGuarantee
 from ..inspection import printable
 from ..preprocessing import Codebook, Column, DPTableEncoder, InputError, Raw, some
 from .columns import Writing, outside_note, parse_columns, read_named, unlike_note
-from .learnt import OTHER_GROUP, encoded
+from .learnt import OTHER_GROUP, encoded, has_learnt
 from .report import brief, card_of, of_rows
 from .study import Study
 from .table import join_labels
@@ -171,8 +171,11 @@ def predict_rows(content: dict, raw: Raw, writing: Writing) -> tuple[list, list]
         if p.n_odd
     ]
     remarks += chain.from_iterable(map(outside_note, parsed.values()))
-    for name, column in content["encoder"].codebook_.entries:
-        remarks += unlike_note(parsed[name], column)
+    if has_learnt(content["encoder"]):
+        for name, column in content["encoder"].codebook_.entries:
+            remarks += unlike_note(parsed[name], column)
+    else:
+        remarks.append("too few rows to learn from: the model answers a constant")
     if outside:
         remarks.append(
             f"{some(outside, 'row')} of a group that the model does not know, {treated}"

@@ -6,12 +6,21 @@ categories, the groups, the task) is noted: the privacy statement is conditional
 
 import json
 import math
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from itertools import product
 
 import numpy as np
 
-from ..preprocessing import Codebook, Column, InputError, Raw, category_key, some
+from ..preprocessing import (
+    Codebook,
+    Column,
+    InputError,
+    Raw,
+    category_key,
+    is_missing,
+    some,
+)
 from .columns import (
     Parsed,
     Writing,
@@ -27,6 +36,7 @@ FEW_VALUES = 10  # a numeric target with at most as many values is taken as clas
 MOST_CLASSES = 36
 MOST_GROUPS = 36
 MOST_LOST = 0.5  # share of the rows that --missing drop may leave out
+FREQUENT = 0.05  # share of the cells from which on a word for none may be a class
 NO_GROUP = "not stated"
 
 
@@ -161,6 +171,7 @@ def load_table(args) -> Table:
     from_data = looked_up(parsed, writing)
     if args.drop:
         left_out.append(columns_note(args.drop, "by --drop"))
+    remarks += _words_for_none(raw.columns[args.target], parsed[args.target])
     rows, assumed = _rows(args, parsed, left_out, from_data, n_in_file)
     parsed = {name: p.take(rows) for name, p in parsed.items()}
     groups, labels = _listed_groups(args, parsed), join_labels(args.sensitive, parsed)
@@ -349,6 +360,20 @@ def refuse_ruled_out(used: dict[str, Parsed]) -> None:
 
 def _without(target: str) -> str:
     return f"without a value of {target}"
+
+
+def _words_for_none(cells: list, target: Parsed) -> list[str]:
+    """What is to be said of words for no value that may be classes: frequent ones."""
+    if target.is_number:
+        return []
+    gaps = zip(cells, target.gaps.tolist(), strict=True)
+    said = Counter(cell for cell, is_gap in gaps if is_gap and isinstance(cell, str))
+    return [
+        f"{n:,} cells of {target.name} say {word!r}, which counts as missing unless a "
+        "codebook lists it as a category (--codebook)"
+        for word, n in said.items()
+        if is_missing(word) and n > FREQUENT * len(cells)
+    ]
 
 
 def _listed(target: Parsed) -> np.ndarray:

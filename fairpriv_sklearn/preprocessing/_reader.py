@@ -159,6 +159,11 @@ def _refuse_others(data: bytes, path: Path):
         b"{\\rtf": "a text document",
     }
     found = [f"is {what}" for magic, what in others.items() if start.startswith(magic)]
+    # Comments stand above what tells it.
+    if re.search(
+        rb"^[ \t]*@relation[ \t]", data[:20_000], re.IGNORECASE | re.MULTILINE
+    ):
+        found.append("is an ARFF file")
     if path.suffix.lower() in (".sav", ".dta", ".sas7bdat", ".rds", ".rdata", ".pkl"):
         found.append("belongs to another program")
     if found:
@@ -419,8 +424,8 @@ def _parser_sentence(name: str, error: Exception) -> str:
         wanted, line, saw = found.groups()
         return (
             f"{name!r} has {saw} fields in row {line} but {wanted} in its header; "
-            "quote fields that contain the separator, or name another separator by "
-            "--separator."
+            "quote fields that contain the separator, name another separator by "
+            "--separator, or delete lines above the header."
         )
     if "EOF inside string" in words:
         return f"{name!r} has a quotation mark that is never closed."
