@@ -122,8 +122,8 @@ def _compares_as_python(labels: np.ndarray, listed: list) -> bool:
     kind, few = labels.dtype.kind, len(listed) <= _FEW_LABELS
     if kind == "U":  # NumPy leaves out zeros at the end of a text
         return few and all(isinstance(k, str) and k[-1:] != "\0" for k in listed)
-    if kind in "biu":
-        return few and all(isinstance(label, int) for label in listed)
+    if kind in "biu":  # NumPy cannot hold a flag against a longer number
+        return few and all(isinstance(k, int) and abs(k) < 2**63 for k in listed)
     is_double = labels.dtype == np.float64
     exact = (isinstance(k, int | float) and abs(k) < 2**53 for k in listed)
     return few and is_double and all(exact)
