@@ -3,6 +3,7 @@
 import contextlib
 import pickle
 import re
+import sys
 import warnings
 from dataclasses import replace
 from decimal import Decimal
@@ -60,12 +61,18 @@ from sklearn.mixture import GaussianMixture
 from sklearn.model_selection import (
     FixedThresholdClassifier,
     GridSearchCV,
+    KFold,
+    PredefinedSplit,
     RandomizedSearchCV,
     TunedThresholdClassifierCV,
     train_test_split,
 )
 from sklearn.multiclass import OneVsRestClassifier
-from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
+from sklearn.multioutput import (
+    ClassifierChain,
+    MultiOutputClassifier,
+    MultiOutputRegressor,
+)
 from sklearn.naive_bayes import BernoulliNB, GaussianNB
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
@@ -1452,7 +1459,7 @@ MADE_OF_OTHERS = {
     "fitted itself": (tuned(FITTED).fit(X, Y), FrozenEstimator(NUMBERS)),
     "folds": (
         stacked(FITTED).fit(X, Y),
-        GridSearchCV(LogisticRegression(), {}, cv=FOLDS),
+        GridSearchCV(LogisticRegression(), {}, cv=2),
     ),
     "stacked": (stacked(FITTED), stacked(FrozenEstimator(FITTED))),
     "a pair": (
@@ -1818,6 +1825,108 @@ def test_what_is_tried_on_made_up_rows_shows_no_errors_of_others(monkeypatch):
     monkeypatch.setattr(LogisticRegression, "fit", look)
     refuse_together(LogisticRegression())
     assert shown == [False]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (VotingClassifier([], voting="soft"), "Invalid 'estimators' attribute"),
+        (
+            VotingClassifier([("a", LinearRegression())], voting="soft"),
+            "should be a classifier",
+        ),
+        (
+            CalibratedClassifierCV(FrozenEstimator(LogisticRegression())),
+            "is not fitted",
+        ),
+        (CalibratedClassifierCV(FrozenEstimator(DOUBLED)), "was fitted to 4 columns"),
+        (
+            VotingClassifier([("a", FrozenEstimator(DOUBLED))], voting="soft"),
+            "was fitted to 4 columns, and is handed 2 here",
+        ),
+        (
+            GridSearchCV(LogisticRegression(), {}, cv=FOLDS),
+            "cv of GridSearchCV names folds by their numbers in the whole table",
+        ),
+        (
+            make_pipeline(LogisticRegressionCV(cv=PredefinedSplit(np.arange(60) % 2))),
+            "cv of LogisticRegressionCV names folds by",
+        ),
+    ],
+)
+def test_what_stands_around_models_inside_a_repair_is_looked_at(wrong, said):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyLeakWarning)
+        refused(decisions(wrong), said)
+
+
+def test_models_inside_others_that_a_repair_can_fit():
+    frame = pytest.importorskip("pandas").DataFrame(X, columns=["a", "b"])
+    wide = pytest.importorskip("pandas").concat([frame, frame + 1], axis=1)
+    wide.columns = [*"abcd"]
+    chosen = make_pipeline(
+        ColumnTransformer([("kept", "passthrough", ["a", "b"])]), LogisticRegression()
+    ).fit(wide, Y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyLeakWarning)
+        encoded(GridSearchCV(LogisticRegression(), {}, cv=FOLDS), None).fit(X, Y)
+        for cv in (2, KFold(2), None):
+            accepted(decisions(GridSearchCV(LogisticRegression(), {}, cv=cv)))
+        accepted(decisions(CalibratedClassifierCV(FrozenEstimator(FITTED))))
+        votes = VotingClassifier([("a", FrozenEstimator(chosen))], voting="soft")
+        accepted(decisions(votes), frame)
+
+
+@pytest.mark.parametrize("cell", [0.5, np.nan])
+def test_rows_in_a_list_that_go_by_an_encoder(cell):
+    """A list has no shape, of which Python told."""
+    ledger = PrivacyLedger(50.0, 1e-3)
+    by = FeatureUnion([("a", DPTableEncoder(ledger=ledger)), ("b", "passthrough")])
+    model = with_budget(make_pipeline(by, logistic(bounds=None, data_norm=1.0)), 3.0)
+    rows = [[cell, 0.5], *X[1:].tolist()]
+    if cell == 0.5:
+        model.fit(rows, Y)
+        return
+    for wrong, said in [(rows, "Input X contains NaN"), (X[:, 0], "Expected 2D array")]:
+        with pytest.raises(ValueError, match=said):
+            model.fit(wrong, Y)
+    assert ledger.spends() == []
+
+
+@pytest.mark.parametrize("several", [MultiOutputClassifier, ClassifierChain])
+def test_a_model_of_several_targets_behind_an_encoder_costs_nothing(several):
+    ledger = PrivacyLedger(50.0, 1e-3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyLeakWarning)
+        model = encoded(several(LogisticRegression()), ledger)
+        with pytest.raises(ValueError, match=f"{several.__name__} takes several targ"):
+            model.fit(X, Y)
+        assert ledger.spends() == []
+        model.fit(X, BOTH)
+
+
+def test_a_fitted_model_inside_another_behind_an_encoder_is_refused_at_no_cost():
+    ledger = PrivacyLedger(50.0, 1e-3)
+    done = FrozenEstimator(FITTED)
+    stack = StackingClassifier([("a", done)], LogisticRegression(), cv="prefit")
+    for around in (CalibratedClassifierCV(done), stack):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PrivacyLeakWarning)
+            with pytest.raises(ValueError, match="is fitted already and stands behind"):
+                encoded(around, ledger).fit(X, Y)
+    assert ledger.spends() == []
+
+
+def test_what_a_repair_wraps_is_rehearsed_before_an_encoder_spends():
+    """The repair found it out, when the encoder had spent."""
+    ledger = PrivacyLedger(50.0, 1e-3)
+    wrong = LogisticRegression(class_weight={7: 1.0})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyLeakWarning)
+        model = encoded(decisions(wrong, ledger=ledger), ledger)
+        with pytest.raises(ValueError, match="names labels that y does not have"):
+            model.fit(X, Y, dp2dpclassifier__sensitive_features=GROUP)
+    assert ledger.spends() == []
 
 
 @CONDITIONAL
@@ -3395,6 +3504,97 @@ def test_a_search_of_a_budget_that_no_noise_can_be_drawn_for(epsilon):
             **given,
         )
     assert ledger.spends() == []
+
+
+@pytest.mark.parametrize("epsilon", [1e-7, 3e-5])
+@pytest.mark.parametrize(
+    "repair",
+    [
+        numbers(regression()),
+        numbers(regression(), blind=True),
+        numbers(regression(), calibration_size="all"),
+        decisions(logistic(), method="histogram", constraint="equalized_odds"),
+    ],
+)
+def test_shares_of_a_repair_that_no_noise_can_be_drawn_for(repair, epsilon):
+    """They were found out by its fit, when a search or an encoder had spent."""
+    is_pure = hasattr(repair, "method")  # in one piece
+    grid = {"epsilon": [epsilon]}
+    found = search(repair, grid, method="compose", epsilon=3.0)
+    behind = encoded(clone(repair), None)
+    place = f"{behind.steps[-1][0]}__epsilon"
+    last = f"{behind.steps[-1][0]}__sensitive_features"
+    ledger = PrivacyLedger(50.0, 1e-3)
+    behind.set_params(dptableencoder__ledger=ledger, **{place: epsilon})
+    if is_pure and epsilon > 1e-6:
+        accepted(found)
+        return
+    refused(found, "A candidate cannot be fitted with its share of the budget")
+    with pytest.raises(ValueError, match="The share of epsilon that is for"):
+        behind.fit(X, Y, **{last: GROUP})
+    assert ledger.spends() == []
+
+
+def test_a_plan_refuses_shares_that_a_fit_would():
+    """It told an epsilon of 0 for each candidate."""
+    grid = {"fairness_weight": [0.0, 0.3, 0.6]}
+    for epsilon, delta in [(0.01, 0.01), (1e-4, 1e-5)]:
+        found = search(logistic(), grid, epsilon=epsilon, delta=delta)
+        said = "A candidate cannot be fitted with its share of the budget: raise it"
+        refused(found, said)
+        with pytest.raises(ValueError, match=said):
+            found.plan()
+        assert found.set_params(param_grid={}).plan().fit.epsilon > 0
+
+
+@pytest.mark.parametrize("coverage", [0.999, 1 - 1e-6])
+def test_a_search_that_fits_candidates_over_and_over_says_so(coverage):
+    ledger = PrivacyLedger(1e-3, 1e-9)
+    found = search(logistic(), {"C": [0.1, 1.0]}, ledger=ledger, coverage=coverage)
+    found.set_params(method="repeat")
+    is_said = coverage > 0.999
+    for call in (lambda: found.fit(X, Y), found.plan):
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            with contextlib.suppress(BudgetExceededError):
+                call()
+        texts = [str(one.message) for one in said]
+        many = [text for text in texts if "fits 3,459 models on average, of 2" in text]
+        assert len(many) == is_said
+    warnings.simplefilter("error")
+    found.set_params(ledger=PrivacyLedger(50.0, 1e-3))
+    if is_said:
+        with pytest.raises(UserWarning, match="lower coverage"):
+            found.fit(X, Y)
+        assert found.ledger.spends() == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "name"),
+    [
+        (decisions("x"), "estimator"),
+        (numbers("x"), "estimator"),
+        (decisions(logistic(), blind=True, group_estimator="x"), "group_estimator"),
+        (search(decisions("x")), "estimator"),
+    ],
+)
+def test_what_is_no_estimator_inside_a_candidate_is_said_as_such(wrong, name):
+    """scikit-learn's tags said that a class in an MRO must call another."""
+    said = f"The '{name}' parameter of "
+    refused(search(wrong), said)
+    with pytest.raises(ValueError, match=said):
+        dp_cross_validate(wrong, X, Y, sensitive_features=GROUP)
+
+
+def test_a_delta_of_few_digits_is_refused_at_no_cost():
+    """What a model told beforehand was less than what its fit cost."""
+    least = sys.float_info.min
+    refused(decisions(logistic(delta=1e-320)), "The 'delta' parameter of DPWasserstein")
+    refused(numbers(regression(delta=1e-320)), "The 'delta' parameter of DPLinear")
+    grid = {"fairness_weight": [0.0, 0.3]}
+    found = search(logistic(), grid, delta=1.5 * least, refit=True)
+    refused(found, "The 'delta' parameter of DPWasserstein")
+    accepted(decisions(logistic(delta=least)))
 
 
 @pytest.mark.parametrize("epsilon", [380.0, 560.0, 1e4, 1e5, 9e5])

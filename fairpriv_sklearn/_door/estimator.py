@@ -1,6 +1,7 @@
 """What every private estimator shares: its constructor contract and its budget."""
 
 import inspect
+import sys
 from functools import cache, wraps
 from numbers import Integral, Real
 from typing import Self
@@ -371,5 +372,7 @@ class DPEstimator(DocumentationLink, BaseEstimator):
         self.__dict__ = unfitted_state(self)
 
 
-DELTA_CONSTRAINT = {"delta": [Interval(Real, 0, 1, closed="neither")]}
+# Smaller ones have fewer digits: what is calibrated to them costs more than foreseen.
+_LEAST_DELTA = sys.float_info.min
+DELTA_CONSTRAINT = {"delta": [Interval(Real, _LEAST_DELTA, 1, closed="left")]}
 MIN_RECORDS = {"min_records": [None, Interval(Integral, 1, None, closed="left")]}

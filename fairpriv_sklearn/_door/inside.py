@@ -3,10 +3,14 @@
 from sklearn.base import BaseEstimator, is_classifier, is_regressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
-from sklearn.utils import get_tags
 
 from .._shared.nested import is_frozen, last_step, owners
-from .._wall import refuse_arguments, refuse_together, refuse_widths
+from .._wall import (
+    refuse_arguments,
+    refuse_one_target,
+    refuse_together,
+    refuse_widths,
+)
 from .estimator import DPEstimator
 from .groups import named_positions
 from .labels import public_classes
@@ -28,11 +32,7 @@ def check_arguments(
     last = last_step(estimator)
     if isinstance(last, BaseEstimator):
         refuse_together(last, n_labels)
-    if isinstance(last, BaseEstimator) and not get_tags(last).target_tags.single_output:
-        raise ValueError(
-            f"{type(last).__name__} takes several targets, and here there is one: pass "
-            "the estimator that it wraps."
-        )
+        refuse_one_target(last)
     if isinstance(last, DPEstimator):
         last._refuse_outputs(1)
     refuse_widths(estimator, n_columns)

@@ -98,6 +98,10 @@ def _read_by(step, X) -> Generator[tuple, None, Any]:
 def _refuse_passed(step, X, reader) -> None:
     """Refuse cells of columns that go by a private encoder to what reads numbers."""
     for table in _passed(step, X):
+        if not hasattr(table, "shape"):
+            table = np.array(table, dtype=object)
+        if len(table.shape) != 2:
+            return  # the encoder says so
         if reader is not None and table.shape[1]:
             if _reads_numbers(reader, table)[0]:
                 refuse_dates(table)  # beside numbers no model takes them
@@ -234,7 +238,8 @@ def reader_of(estimator):
     if isinstance(estimator, FrozenEstimator):
         estimator = estimator.estimator
     *_, reader = first_step(estimator), *(reader for reader, _ in _readers(estimator))
-    return reader
+    known = hasattr(reader, "__sklearn_tags__")
+    return reader if known else None  # who fits what is no estimator says so
 
 
 def _reader_behind(step):

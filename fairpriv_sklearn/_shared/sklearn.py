@@ -68,6 +68,8 @@ def refuse_composition(estimator) -> None:
         estimator._validate_steps()
     elif isinstance(estimator, ColumnTransformer | FeatureUnion):
         estimator._validate_transformers()
+    elif hasattr(type(estimator), "_validate_estimators"):  # a vote or a stack
+        estimator._validate_estimators()
 
 
 def routing_enabled() -> bool:

@@ -74,6 +74,7 @@ from ..privacy import (
     reads_all_rows,
     refuse_arguments,
     refuse_learners,
+    refuse_one_target,
     refuse_target,
     refuse_together,
     refuse_widths,

@@ -70,6 +70,7 @@ from .._wall import (
     own_guarantee,
     places_told,
     reads_all_rows,
+    refuse_arguments,
     refuse_learners,
     refuse_target,
     rehearse,
@@ -613,12 +614,27 @@ def refuse_shares(
         for share in shares:
             # The numbers that these would draw are drawn by nobody.
             chosen = candidate(estimator, params, share, noise_source(0), public)
-            expected = expected_guarantee(chosen)
+            expected = _expected_of_share(chosen)
             # Once, or once for each class: only the fitted model says so.
             if expected is not None and not _is_paid(expected, share):
                 raise ValueError(_DEAR)
             if X is not None:
                 refuse_cells(chosen, X)
+
+
+def _expected_of_share(chosen) -> PrivacyGuarantee | None:
+    """What a candidate will cost that has its share of the budget, if that suffices."""
+    try:
+        for step in budget_owners(chosen).values():
+            refuse_arguments(step)
+            if hasattr(step, "_refuse_small_budget"):
+                step._refuse_small_budget()
+        return expected_guarantee(chosen)
+    except ValueError as error:
+        raise ValueError(
+            "A candidate cannot be fitted with its share of the budget: raise it, or "
+            f"share it among fewer fits. {error}"
+        ) from None
 
 
 def warn_of_lowered(estimator, grid: list[dict], share: FitShare, public) -> None:

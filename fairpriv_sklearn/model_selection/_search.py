@@ -20,6 +20,7 @@ from .._door.groups import (
     refuse_without_groups,
 )
 from .._door.inside import check_nested_arguments, told_range
+from .._shared.callers import warn_caller
 from .._shared.domain import check_given, same_length
 from .._shared.guarded import ask_wrapped
 from .._shared.origin import as_it_is
@@ -61,6 +62,7 @@ _CHOICE = "choice"
 _WINNER = "The chosen candidate"
 _WHAT = "the winner of a search over public candidates, fits and scores together"
 _THEOREM = "user_guide/model_selection:search-total"
+_MANY = 100  # runs for each candidate
 _MOST_RUNS = 10**9  # the number of runs is secret, and paid for by the theorem
 
 
@@ -161,7 +163,10 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         self._validate_params()
         for chosen in self._candidates_to_check():
             check_nested_arguments(chosen)
-        return self._planned()
+        plan = self._planned()
+        self._refuse_shares(self._candidates(noise_source(0)), plan, {})
+        _warn_of_many_runs(plan)
+        return plan
 
     def _planned(self) -> SearchPlan:
         """The plan, of arguments that are right."""
@@ -249,6 +254,7 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         plan = self._plan(len(grid), kind, n_draws, task.statistic.size)
         self._refuse_shares(grid, plan, task.public, task.X)
         candidates.warn_of_lowered(self.estimator, grid, plan.fit, task.public)
+        _warn_of_many_runs(plan)
         foreseen = self._is_foreseen(grid, plan, task)
         again = self._refit_budget() if self.refit else None
         if again is not None and foreseen:
@@ -525,6 +531,17 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         return tags
 
 
+def _warn_of_many_runs(plan: SearchPlan) -> None:
+    """Warn of a coverage for which a search would fit candidates over and over."""
+    if plan.method == "repeat" and plan.expected_runs > _MANY * plan.n_candidates:
+        warn_caller(
+            f"For this coverage the search fits {plan.expected_runs:,.0f} models on "
+            f"average, of {plan.n_candidates} candidates: lower coverage, or use "
+            "method='compose', which fits each once.",
+            UserWarning,
+        )
+
+
 def _utility(task: Task, model, rows: np.ndarray) -> float:
     """Sum of the scores of the rows, each in [0, 1]."""
     # The statistic counts from -1/2; half a row each puts the zero back.
@@ -606,7 +623,8 @@ class DPGridSearchCV(_PrivateSearch):
     PrivacyLeakWarning
         If a public fact is taken from the data.
     UserWarning
-        If candidates differ only in an epsilon above what one fit may cost.
+        If candidates differ only in an epsilon above what one fit may cost, or
+        `coverage` asks for more than a hundred fits of each on average.
 
     See Also
     --------
@@ -778,7 +796,8 @@ class DPRandomizedSearchCV(_PrivateSearch):
     PrivacyLeakWarning
         If a public fact is taken from the data.
     UserWarning
-        If candidates differ only in an epsilon above what one fit may cost.
+        If candidates differ only in an epsilon above what one fit may cost, or
+        `coverage` asks for more than a hundred fits of each on average.
 
     See Also
     --------

@@ -182,7 +182,7 @@ class NumberRepair(Repair):
             )
         return lower, upper
 
-    def _plan(self, n_columns: int, n_rows: float | None = None) -> list[Release]:
+    def _plan(self, n_columns: int = 1, n_rows: float | None = None) -> list[Release]:
         """What the calibration releases: a function of public numbers only.
 
         `n_rows` is the number of rows that are expected to calibrate.

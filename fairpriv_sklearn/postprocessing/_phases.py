@@ -16,12 +16,13 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import PredefinedSplit
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -35,7 +36,7 @@ from .._door.inside import check_arguments, first_step, label_lists
 from .._door.labels import NUMBERED
 from .._shared.callers import warn_caller
 from .._shared.guarded import WrappedEstimatorError, fit_wrapped, guarded, numbers_of
-from .._shared.nested import last_step
+from .._shared.nested import is_frozen, last_step, owners
 from .._shared.purity import pure_clone, refuse_spreading
 from .._shared.rowwise import BLOCK_ROWS
 from .._shared.sklearn import Interval, StrOptions, safe_indexing
@@ -320,6 +321,7 @@ def check_cost(meta, name: str, given, declared) -> None:
         check_is_fitted(given)
     else:
         check_arguments(given, None)  # how wide its table is comes with the rows
+        _refuse_folds_of_rows(name, given)
     cost = cost_of(given, declared)
     if cost is not None and cost.neighboring != meta.neighboring:
         raise ValueError(
@@ -334,6 +336,20 @@ def check_cost(meta, name: str, given, declared) -> None:
             "share of the rows calibrate, use private steps, or state what a fit costs "
             "by base_guarantee or group_guarantee."
         )
+
+
+def _refuse_folds_of_rows(name: str, given) -> None:
+    """Refuse folds that are named by rows of the whole table, of which some fit."""
+    for owner in owners(given, is_frozen).values():
+        cv = getattr(owner, "cv", None)
+        is_any = cv is None or isinstance(cv, Integral) or hasattr(cv, "split")
+        theirs = type(owner).__module__.startswith("sklearn.")
+        if theirs and (not is_any or isinstance(cv, PredefinedSplit)):
+            raise ValueError(
+                f"The {name} is fitted to some of the rows, and cv of "
+                f"{type(owner).__name__} names folds by their numbers in the whole "
+                "table: pass a number of folds, or a splitter such as KFold()."
+            )
 
 
 # What asks a fitted model, of the labels as they are.

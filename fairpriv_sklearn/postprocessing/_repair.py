@@ -149,6 +149,13 @@ class Repair(RowPureMixin, AttributeAwareMixin, DPEstimator):
                 "which gets the budget with its delta."
             )
 
+    def _refuse_small_budget(self) -> None:
+        """Refuse an epsilon of which a release would get too little for its noise."""
+        planned = copy(self)
+        # How many groups and classes there are does not matter.
+        planned.groups_ = planned.classes_ = np.arange(2)
+        planned._plan()
+
     def _check_blind(self) -> None:
         """Refuse arguments that contradict `blind`."""
         if not self.blind:

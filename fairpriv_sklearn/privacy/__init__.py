@@ -13,6 +13,7 @@ from ._budget._costs import (
 from ._budget._division import budget_of_steps, settings_of
 from ._budget._refusals import (
     refuse_arguments,
+    refuse_one_target,
     refuse_target,
     refuse_together,
     refuse_widths,

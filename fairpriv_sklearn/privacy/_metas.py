@@ -17,7 +17,10 @@ SPARSE_FIX = (
 )
 _FOLDS = "the models of its folds are not accounted for"
 _CHAIN_FIX = f"Pass `cv=None`: {_FOLDS}."
-_PREFIT_FIX = f'Pass `cv="prefit"` and private models fitted elsewhere: {_FOLDS}.'
+_PREFIT_FIX = (
+    'Pass `cv="prefit"` and private models fitted elsewhere, each in a '
+    f"FrozenEstimator: {_FOLDS}."
+)
 _INDICATOR_FIX = (
     "Use a `MultiOutputClassifier`: for a label in which all rows agree no model is "
     "fitted here."

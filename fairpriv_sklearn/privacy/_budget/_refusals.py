@@ -30,7 +30,7 @@ from sklearn.utils import check_array, get_tags
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from ..._shared import nested
 from ..._shared.arguments import InBatches, comes_in_parts, refuse_batches
@@ -113,6 +113,8 @@ def refuse_mistakes(pipeline, X, y, params) -> None:
             step._refuse_journal()
         if hasattr(type(step), "_check_arguments"):
             step._check_arguments()
+        if hasattr(type(step), "_refuse_small_budget"):
+            step._refuse_small_budget()
         if not hasattr(type(step), "_refuse_without_groups"):
             continue
         groups = params.get(f"{path}__sensitive_features")
@@ -143,6 +145,8 @@ def refuse_arguments(estimator) -> None:
         type(estimator), "_parameter_constraints"
     ):
         estimator._validate_params()
+    if nested.is_frozen(estimator):
+        check_is_fitted(estimator)
     refuse_composition(estimator)
     if type(estimator).__module__.startswith("sklearn."):
         _refuse_prefit(estimator)
@@ -289,6 +293,9 @@ def _refuse_target(model, X, y) -> None:
         return
     check_given(model, y)
     same_length(X, y)
+    with domain("y"):
+        n_axes = np.ndim(y)
+    refuse_one_target(model, n_axes)
     if is_regressor(model):
         refuse_no_numbers(model, y)
         return
@@ -309,6 +316,15 @@ def _refuse_target(model, X, y) -> None:
         raise ValueError(
             f"y holds one label only, and {type(model).__name__} takes no such target: "
             "two are needed."
+        )
+
+
+def refuse_one_target(model, n_axes: int = 1) -> None:
+    """Refuse a model of several targets where there is one."""
+    if n_axes == 1 and not get_tags(model).target_tags.single_output:
+        raise ValueError(
+            f"{type(model).__name__} takes several targets, and here there is one: "
+            "pass the estimator that it wraps."
         )
 
 
@@ -400,6 +416,7 @@ _HAND_ON = """FixedThresholdClassifier TransformedTargetRegressor VotingClassifi
 
 # What fits models to parts of a table, with labels as they are.
 _HAND_ON_LABELS = "AdaBoostClassifier CalibratedClassifierCV TunedThresholdClassifierCV"
+_STACK = "StackingClassifier", "StackingRegressor"
 
 
 def _handed_on(estimator) -> dict[str, BaseEstimator] | None:
@@ -409,6 +426,32 @@ def _handed_on(estimator) -> dict[str, BaseEstimator] | None:
         return None
     params = estimator.get_params().items()
     return {name: one for name, one in params if "__" not in name and _predicts(one)}
+
+
+def _hands_table_to(estimator) -> list[BaseEstimator]:
+    """Models that one of scikit-learn's hands its table to, with all its columns."""
+    names = [*_HAND_ON, *_HAND_ON_LABELS.split(), *_STACK]
+    theirs = type(estimator).__module__.startswith("sklearn.")
+    if not theirs or type(estimator).__name__ not in names:
+        return []
+    params = estimator.get_params().items()
+    inside = {k: one for k, one in params if "__" not in k and _predicts(one)}
+    inside.pop("final_estimator", None)  # it reads what the others answer
+    return [*inside.values()]
+
+
+def _refuse_fitted_to_others(model, n_columns: int) -> None:
+    """Refuse a fitted model, inside another one, of another number of columns."""
+    # It may choose among columns that have names; ours take some or all of them.
+    if not isinstance(model, FrozenEstimator) or not _predicts(model.estimator):
+        return
+    fitted_to = getattr(model, "n_features_in_", n_columns)
+    named = hasattr(model, "feature_names_in_") or private_steps(model.estimator)
+    if fitted_to != n_columns and not named:
+        raise ValueError(
+            f"{type(model.estimator).__name__} was fitted to {fitted_to} columns, and "
+            f"is handed {n_columns} here."
+        )
 
 
 def rehearse(estimator, y) -> None:
@@ -430,6 +473,9 @@ def rehearse(estimator, y) -> None:
     elif _predicts(estimator) and is_classifier(estimator):
         if kind is not FrozenEstimator and not private_steps(estimator):
             _refuse_labels(estimator, np.asarray(y))
+    if "base_guarantee" in getattr(kind, "_parameter_constraints", ()):
+        given = getattr(estimator, "classes", None)
+        rehearse(estimator.estimator, y if given is None else np.asarray(given))
     handed_on = _handed_on(estimator)
     if handed_on is not None:
         models = {name: _StandIn(model) for name, model in handed_on.items()}
@@ -539,10 +585,11 @@ def refuse_widths(estimator, n_columns: int | None, *, learnt=False) -> None:
             for _, one, *_ in getattr(estimator, kept):
                 if isinstance(one, (Pipeline, *_SIDE_BY_SIDE)):
                     refuse_widths(one, None, learnt=learnt)
-        for model in (_handed_on(estimator) or {}).values():
+        for model in _hands_table_to(estimator):
             refuse_widths(model, n_columns, learnt=learnt)
         if n_columns is not None:
             _refuse_columns(estimator, n_columns)
+            _refuse_fitted_to_others(estimator, n_columns)
         if learnt and isinstance(estimator, FrozenEstimator) and _predicts(estimator):
             name = type(estimator.estimator).__name__
             raise ValueError(
