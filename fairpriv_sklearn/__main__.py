@@ -14,6 +14,7 @@ import math
 import os
 import sys
 from contextlib import suppress
+from decimal import Decimal
 from pathlib import Path
 
 
@@ -230,10 +231,21 @@ def add_reading(parser) -> None:
     )
 
 
+def _without_exponents(argv: list[str]) -> list[str]:
+    """-1e3 behind --bounds as -1000: argparse takes it for an option before 3.14."""
+    plain = list(argv)
+    at = argv.index("--bounds") if "--bounds" in argv else len(argv)
+    for i in range(at + 1, min(at + 3, len(argv))):
+        with suppress(ValueError):
+            plain[i] = f"{Decimal(repr(float(argv[i]))):f}"
+    return plain
+
+
 def parse(argv=None) -> argparse.Namespace:
     """Parse and check the arguments."""
     rules = parser()
-    args, others = rules.parse_known_args(argv)
+    argv = sys.argv[1:] if argv is None else argv
+    args, others = rules.parse_known_args(_without_exponents(argv))
     if any(one.startswith("-") for one in others):
         rules.error(f"unrecognized arguments: {' '.join(others)}")
     if others:

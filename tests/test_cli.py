@@ -467,6 +467,15 @@ def test_groups_of_few_test_rows_are_marked(people, tmp_path, capsys):
     )
 
 
+def test_ends_of_a_range_may_have_exponents():
+    arguments = ["--sensitive", "sex", "--target", "pay"]
+    for ends in (["-1e3", "-2.5e-7"], ["-1E+3", "1e4"], ["0", "-.5e-30"]):
+        args = parse(["a.csv", "--bounds", *ends, *arguments])
+        assert args.bounds == [float(end) for end in ends]
+    with pytest.raises(SystemExit):
+        parse(["a.csv", *arguments, "--bounds", "-1e3"])
+
+
 @pytest.mark.parametrize("apart", [0, 20])
 def test_a_gap_of_chance_is_called_so(tmp_path, capsys, apart):
     rng = np.random.default_rng(0)
@@ -808,6 +817,7 @@ def test_dropping_that_leaves_little_behind_stops(tmp_path, capsys):
         ({}, ["--codebook", "other.json"], "the file does not have"),
         ({}, ["--out", "short.json"], "is a file"),
         ({}, ["--bounds", "4", "1"], "low < high"),
+        ({}, ["--bounds", "-1e3", "-2.5e4"], "low < high"),
         ({}, ["--codebook", "nowhere.json"], "codebook"),
         ({}, ["--codebook", "short.json"], "at least two values"),
         ({"age": "1,2"}, [], "6 fields in row 5"),
