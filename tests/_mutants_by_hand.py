@@ -622,6 +622,20 @@ MUTANTS = [
         "composition: many splits cost more than their sum",
     ),
     (
+        "h2250",
+        "accounting/_sides.py",
+        "        apart[i] = apart[:, i] = [_difference(kinds[i], kind) for kind in kinds]\n",
+        "",
+        "composition: what stands for two kinds of splits counts as near as the first",
+    ),
+    (
+        "h2251",
+        "accounting/_sides.py",
+        "        del kinds[j]\n",
+        "        del kinds[-1]\n",
+        "composition: the kinds of splits are not those that are left",
+    ),
+    (
         "h30",
         "accounting/_sides.py",
         "itertools.combinations_with_replacement(sides, count)",

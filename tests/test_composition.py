@@ -215,6 +215,32 @@ def test_more_kinds_of_splits_than_are_kept_apart_merge_the_nearest(monkeypatch)
     assert dict(_sides._fewer_splits(four)) == four
 
 
+def test_hundreds_of_kinds_of_splits_are_compared_once_with_each_other(monkeypatch):
+    rng = np.random.default_rng(0)
+    counts = {
+        (_Composition(mu=mu), _Composition(pures=((epsilon, 1),))): 1
+        for mu, epsilon in rng.uniform(0.1, 1.0, (120, 2)).tolist()
+    }
+    monkeypatch.setattr(_sides, "_MAX_SPLITS", 4)
+    compared, difference = [], _sides._difference
+    monkeypatch.setattr(
+        _sides, "_difference", lambda *two: compared.append(two) or difference(*two)
+    )
+    with ends_within(400_000, _sides):
+        found = _sides._fewer_splits(counts)
+    assert len(compared) < 1.5 * 120**2  # of 288,000 pairs
+    pairs = list(counts.items())
+    while len(pairs) > 4:
+        i, j = min(
+            itertools.combinations(range(len(pairs)), 2),
+            key=lambda two: difference(*(pairs[i][0] for i in two)),
+        )
+        (one, n_one), (other, n_other) = pairs[i], pairs.pop(j)
+        dearer = tuple(map(_sides._dearer, one, other))
+        pairs[i] = dearer, n_one + n_other
+    assert found == tuple(pairs)
+
+
 def test_a_curve_is_read_along_its_chords():
     curve = _Curve(0.5, -2, np.array([0.9, 0.6, 0.3, 0.1, 0.05]))  # from -1 to 1
     at = [-1.0, -0.5, 0.0, 0.5, 1.0, 5.0]

@@ -74,15 +74,20 @@ def _fewer_splits(counts: dict[Sides, int]) -> Splits:
     if len(counts) <= _MAX_SPLITS:
         return tuple(counts.items())
     pairs = [(_fewer_sides(sides, 2), count) for sides, count in counts.items()]
+    kinds = [pair for pair, _ in pairs]
+    apart = np.full((len(pairs), len(pairs)), math.inf)
+    for i, j in itertools.combinations(range(len(pairs)), 2):
+        apart[i, j] = apart[j, i] = _difference(kinds[i], kinds[j])
     while len(pairs) > _MAX_SPLITS:
-        kinds = [pair for pair, _ in pairs]
-        i, j = min(
-            zip(*np.triu_indices(len(pairs), 1), strict=True),
-            key=lambda two: _difference(*(kinds[i] for i in two)),
-        )
+        i, j = map(int, np.unravel_index(np.argmin(apart), apart.shape))
         (one, n_one), (other, n_other) = pairs[i], pairs.pop(j)
-        dearer = tuple(_dearer(a, b) for a, b in zip(one, other, strict=True))
-        pairs[i] = (dearer, n_one + n_other)
+        kinds[i] = tuple(_dearer(a, b) for a, b in zip(one, other, strict=True))
+        pairs[i] = (kinds[i], n_one + n_other)
+        # The others are as far apart as they were: a thousand kinds take no minutes.
+        del kinds[j]
+        apart = np.delete(np.delete(apart, j, 0), j, 1)
+        apart[i] = apart[:, i] = [_difference(kinds[i], kind) for kind in kinds]
+        apart[i, i] = math.inf
     return tuple(pairs)
 
 
