@@ -7202,6 +7202,13 @@ MUTANTS = [
         "folds that name rows of a whole table are handed to a fit of some rows",
     ),
     (
+        "h2252",
+        "postprocessing/_phases.py",
+        "isinstance(cv, Real | str) or",
+        "isinstance(cv, int | str) or",
+        "a share of the rows to tune a threshold on is taken for numbers of rows",
+    ),
+    (
         "h2180",
         "postprocessing/_phases.py",
         "isinstance(cv, PredefinedSplit))",

@@ -1872,6 +1872,9 @@ def test_models_inside_others_that_a_repair_can_fit():
         encoded(GridSearchCV(LogisticRegression(), {}, cv=FOLDS), None).fit(X, Y)
         for cv in (2, KFold(2), None):
             accepted(decisions(GridSearchCV(LogisticRegression(), {}, cv=cv)))
+        accepted(decisions(TunedThresholdClassifierCV(LogisticRegression(), cv=0.3)))
+        again = FrozenEstimator(FITTED)
+        accepted(decisions(TunedThresholdClassifierCV(again, cv="prefit", refit=False)))
         accepted(decisions(CalibratedClassifierCV(FrozenEstimator(FITTED))))
         votes = VotingClassifier([("a", FrozenEstimator(chosen))], voting="soft")
         accepted(decisions(votes), frame)

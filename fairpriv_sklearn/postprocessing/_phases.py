@@ -16,7 +16,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -342,7 +342,8 @@ def _refuse_folds_of_rows(name: str, given) -> None:
     """Refuse folds that are named by rows of the whole table, of which some fit."""
     for owner in owners(given, is_frozen).values():
         cv = getattr(owner, "cv", None)
-        is_any = cv is None or isinstance(cv, Integral) or hasattr(cv, "split")
+        # A number of folds, a share of the rows, or a word.
+        is_any = cv is None or isinstance(cv, Real | str) or hasattr(cv, "split")
         theirs = type(owner).__module__.startswith("sklearn.")
         if theirs and (not is_any or isinstance(cv, PredefinedSplit)):
             raise ValueError(
