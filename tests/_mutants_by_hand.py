@@ -636,6 +636,13 @@ MUTANTS = [
         "composition: the kinds of splits are not those that are left",
     ),
     (
+        "h2253",
+        "accounting/_sides.py",
+        "    return min(1e300, apart)\n",
+        "    return apart\n",
+        "composition: a split infinitely far from all others is lost",
+    ),
+    (
         "h30",
         "accounting/_sides.py",
         "itertools.combinations_with_replacement(sides, count)",

@@ -241,6 +241,18 @@ def test_hundreds_of_kinds_of_splits_are_compared_once_with_each_other(monkeypat
     assert found == tuple(pairs)
 
 
+def test_splits_that_are_infinitely_far_apart_are_merged_and_not_lost(monkeypatch):
+    monkeypatch.setattr(_sides, "_MAX_SPLITS", 1)
+    silent, loud = _Composition(), _Composition(mu=math.inf)
+    last = _Composition(pures=((math.inf, 1),))
+    found = _sides._fewer_splits(
+        {(loud, silent): 2, (silent, last): 3, (last, loud): 1}
+    )
+    (((left, right), count),) = found
+    assert count == 6 and left.mu == right.mu == math.inf
+    assert left.pures == right.pures == last.pures
+
+
 def test_a_curve_is_read_along_its_chords():
     curve = _Curve(0.5, -2, np.array([0.9, 0.6, 0.3, 0.1, 0.05]))  # from -1 to 1
     at = [-1.0, -0.5, 0.0, 0.5, 1.0, 5.0]

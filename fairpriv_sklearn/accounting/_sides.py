@@ -117,10 +117,12 @@ def _dearer_pures(one: list[float], other: list[float]) -> tuple:
 
 
 def _difference(one: Sides, other: Sides) -> float:
-    return sum(
+    apart = sum(
         abs(a.mu - b.mu) + abs(a.failure - b.failure) + abs(_pure(a) - _pure(b))
         for a, b in zip(one, other, strict=True)
     )
+    # Less than any kind from itself, which counts as infinite.
+    return min(1e300, apart)
 
 
 def _pure(total: _Composition) -> float:
