@@ -282,7 +282,9 @@ class PrivacyLedger:
         """Return the cap less the total.
 
         A fit of pure epsilon, or one Gaussian release, of at most this much is accepted
-        next. As composition is tight, less is gone after a Gaussian fit than its cost.
+        next, but for rounding, which counts at an epsilon of several units: leave a
+        thousandth of the cap. As composition is tight, less is gone after a Gaussian
+        fit than its cost.
 
         Returns
         -------
