@@ -7169,8 +7169,8 @@ MUTANTS = [
     (
         "h2174",
         "_door/estimator.py",
-        "_LEAST_DELTA = sys.float_info.min",
-        "_LEAST_DELTA = 5e-324",
+        'Interval(Real, 1e-300, 1, closed="left")',
+        'Interval(Real, 5e-324, 1, closed="left")',
         "a delta of few digits loses the budget of a repair",
     ),
     (

@@ -1,7 +1,6 @@
 """What every private estimator shares: its constructor contract and its budget."""
 
 import inspect
-import sys
 from functools import cache, wraps
 from numbers import Integral, Real
 from typing import Self
@@ -147,7 +146,7 @@ class DPEstimator(DocumentationLink, BaseEstimator):
     epsilon : float, default=1.0
         Privacy budget. Range: (0, inf]; infinity adds no noise.
     delta : float, default=1e-5
-        Delta of the guarantee. Range: (0, 1).
+        Delta of the guarantee. Range: [1e-300, 1).
     classes : array-like of shape (n_classes,), default=None
         Public list of the labels. None reads it from the data, with a
         `PrivacyLeakWarning`.
@@ -372,7 +371,7 @@ class DPEstimator(DocumentationLink, BaseEstimator):
         self.__dict__ = unfitted_state(self)
 
 
-# Smaller ones have fewer digits: what is calibrated to them costs more than foreseen.
-_LEAST_DELTA = sys.float_info.min
-DELTA_CONSTRAINT = {"delta": [Interval(Real, _LEAST_DELTA, 1, closed="left")]}
+# Below 2e-308 numbers have fewer digits: what is calibrated to them costs more than
+# foreseen.
+DELTA_CONSTRAINT = {"delta": [Interval(Real, 1e-300, 1, closed="left")]}
 MIN_RECORDS = {"min_records": [None, Interval(Integral, 1, None, closed="left")]}

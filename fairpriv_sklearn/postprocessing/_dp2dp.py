@@ -90,7 +90,7 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
     epsilon : float, default=1.0
         Privacy budget of the calibration. Range: (0, inf]; infinity adds no noise.
     delta : float, default=1e-5
-        Used by "gradient" only. Range: (0, 1).
+        Used by "gradient" only. Range: [1e-300, 1).
     fairness_tolerance : float, default=0.0
         Largest difference :math:`\rho` between two groups' rates, up to estimation
         error; counts by true class allow a standard error of a rate more. Range:
