@@ -6873,6 +6873,20 @@ MUTANTS = [
         "few records beside a value of most share its cell",
     ),
     (
+        "h2254",
+        "preprocessing/_places.py",
+        "_OWN_PART = 0.25",
+        "_OWN_PART = 0.26",
+        "a part with a little more than a quarter of a column shares its cells",
+    ),
+    (
+        "h2255",
+        "model_selection/_search.py",
+        "_MANY = 100",
+        "_MANY = 101",
+        "of a hundred fits of each candidate and a bit nobody is warned",
+    ),
+    (
         "h2211",
         "preprocessing/_places.py",
         "return np.union1d(own, own + 1)",

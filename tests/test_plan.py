@@ -1,6 +1,8 @@
 """Plans of a search and of a cross-validation, known before the fit."""
 
 import math
+import warnings
+from dataclasses import replace
 
 import pytest
 from _model_selection import Stub, plan, stub_table
@@ -21,6 +23,7 @@ from fairpriv_sklearn.model_selection._plan import (
     share_of_composition,
 )
 from fairpriv_sklearn.model_selection._repeat import calibrate_repeat
+from fairpriv_sklearn.model_selection._search import _warn_of_many_runs
 from fairpriv_sklearn.privacy import KEY_SHARE
 
 
@@ -34,6 +37,16 @@ def test_few_candidates_compose_and_many_repeat():
             gain = ways[1].fit.size / ways[0].fit.size
             assert plan(n, kind=kind).method == ways[gain > 1.4].method
             assert (gain > 1.4) or n < 8
+
+
+def test_more_than_a_hundred_fits_of_each_candidate_are_warned_of():
+    usual = plan(7, method="repeat")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        _warn_of_many_runs(replace(usual, expected_runs=700.0))
+        _warn_of_many_runs(replace(usual, expected_runs=7e9, method="compose"))
+    with pytest.warns(UserWarning, match="fits 701 models on average, of 7 candidates"):
+        _warn_of_many_runs(replace(usual, expected_runs=700.6))
 
 
 def test_composed_fits_cost_what_they_should():

@@ -1328,6 +1328,15 @@ def test_one_value_of_most_records_does_not_share_its_cell(epsilon):
         assert np.linalg.norm(last - one_less) > 0.5 * scale, seed
 
 
+def test_parts_with_more_than_a_quarter_of_a_column_keep_their_ends():
+    edges, inner = np.arange(7.0), slice(1, 5)  # of six cells four are parts
+    places = Places(edges, np.zeros(6), np.zeros(3), np.ones(6), True, inner)
+    assert_array_equal(places.alone(np.array([0, 26, 25, 20, 29, 0])), [1, 2, 4, 5])
+    assert_array_equal(places.alone(np.array([0, 25, 25, 25, 25, 0])), [])
+    assert_array_equal(places.alone(np.array([40, 20, 0, 0, 0, 40])), [])
+    assert_array_equal(places.alone(np.array([0, 0, 40, 60, 0, 0])), [2, 3, 4])
+
+
 def test_flags_have_indicators_and_are_centred_wherever_in_its_cell_a_one_lies():
     # The looks into parts end just above 1, which is the last number of its cell.
     rng = np.random.default_rng(0)
