@@ -6873,6 +6873,13 @@ MUTANTS = [
         "few records beside a value of most share its cell",
     ),
     (
+        "h2256",
+        "_cli/table.py",
+        "FREQUENT = 0.05",
+        "FREQUENT = 0.06",
+        "of a word for none in more than a twentieth of the targets nothing is said",
+    ),
+    (
         "h2254",
         "preprocessing/_places.py",
         "_OWN_PART = 0.25",

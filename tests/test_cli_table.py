@@ -324,6 +324,8 @@ def test_a_word_for_none_that_many_targets_are_may_be_a_class(load):
     table = load([header, *lines])  # a twentieth says NA, and not more
     assert [text for text in table.remarks if "cells of pay" in text] == [said]
     assert len(table.y) == 50
+    table = load([header, *lines, "20,f,NA"])
+    assert any("11 cells of pay say 'NA'" in text for text in table.remarks)
     table = load([header, *lines], book={"pay": ["-", "F", "G"]})
     assert not any("cells of pay" in text for text in table.remarks)
     assert len(table.y) == 190
