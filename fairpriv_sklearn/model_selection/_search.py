@@ -159,6 +159,17 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         plan : SearchPlan
             Computed from constructor arguments alone. `plan.fit.epsilon` is what each
             candidate is fitted with.
+
+        Raises
+        ------
+        ValueError
+            If a candidate cannot be fitted with its share of the budget.
+
+        Warns
+        -----
+        UserWarning
+            If `coverage` asks for more than a hundred fits of each candidate on
+            average.
         """
         self._validate_params()
         for chosen in self._candidates_to_check():
