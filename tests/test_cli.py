@@ -102,7 +102,7 @@ def test_main_job(tmp_path, capsys):
     assert "Conditional on" not in text
     card = (tmp_path / "out" / "card.md").read_text()
     assert card.startswith("# Privacy card:") and "card.md" in out
-    assert "user_guide/fair_regression.html#score-counts" in card
+    assert "user_guide/fair_regression_proofs.html#score-counts" in card
 
 
 @pytest.mark.parametrize(

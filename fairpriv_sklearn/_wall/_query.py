@@ -77,7 +77,7 @@ class CellCounts(Query):
     shape: tuple
     name: str = "counts by score"
     norm: str = "l1"
-    theorem: str = "user_guide/dp2dp:cell_counts"
+    theorem: str = "user_guide/dp2dp_proofs:cell_counts"
     n_tables: int = 1
 
     @property

@@ -39,7 +39,7 @@ BINS_WITHOUT_N = 36
 # of sensitivity one, so little is enough.
 ATOMS_SHARE = 0.05
 
-COUNTS_THEOREM = "user_guide/fair_regression:score_counts"
+COUNTS_THEOREM = "user_guide/fair_regression_proofs:score_counts"
 LARGEST_BOUND = 1e150
 # The most bins that a rule may ask for; the plan is made before it is known.
 MOST_BINS = 192

@@ -33,7 +33,7 @@ class ScoreCounts(Query):
     One group stands for all people.
     """
 
-    theorem = "user_guide/fair_regression:score_counts"
+    theorem = "user_guide/fair_regression_proofs:score_counts"
     norm = "l1"
 
     scales: tuple  # one `Scale` per column
@@ -81,7 +81,7 @@ class DistinctScores(Query):
     """
 
     name = "number of distinct scores"
-    theorem = "user_guide/fair_regression:distinct_scores"
+    theorem = "user_guide/fair_regression_proofs:distinct_scores"
     norm = "l1"
 
     bounds: tuple
@@ -109,7 +109,7 @@ class MarginCounts(Query):
     """
 
     name = "soft decision counts"
-    theorem = "user_guide/dp2dp:soft_counts"
+    theorem = "user_guide/dp2dp_proofs:soft_counts"
 
     n_groups: int
     smoothing: float
@@ -147,7 +147,7 @@ class SoftCounts(Query):
     """
 
     name = "soft decision counts"
-    theorem = "user_guide/dp2dp:soft_counts"
+    theorem = "user_guide/dp2dp_proofs:soft_counts"
 
     n_conditions: int
     n_groups: int
