@@ -66,6 +66,7 @@ from fairpriv_sklearn.model_selection import (
     dp_cross_validate,
 )
 from fairpriv_sklearn.model_selection import _candidates as candidates
+from fairpriv_sklearn.model_selection._candidates import _answers, _costs
 from fairpriv_sklearn.model_selection._plan import (
     plan_validation,
     share_of_composition,
@@ -264,7 +265,7 @@ def test_a_row_that_cannot_be_predicted_spoils_its_own_score_only(neighboring):
     assert said[7] is None
     measured = Statistic((ACCURACY,), None, "replace_one")
     assert measured.query(y, {"predict": said}, None)[0] == 39 - 40 / 2
-    assert candidates._row_by_row(lambda rows: X[rows], 2).shape == (2, 4)
+    assert _answers._row_by_row(lambda rows: X[rows], 2).shape == (2, 4)
 
 
 class Frail(RegressorMixin, BaseEstimator):
@@ -299,13 +300,13 @@ def test_a_number_that_cannot_be_predicted_is_the_worst_there_is(n_bad):
 
 
 def test_a_row_more_changes_no_call_that_others_are_answered_in(monkeypatch):
-    size, calls = candidates.BLOCK_ROWS, []
+    size, calls = _answers.BLOCK_ROWS, []
 
     def ask(model, method, X, **keywords):
         calls.append(len(X))
         return X[:, 0]
 
-    monkeypatch.setattr(candidates, "ask_wrapped", ask)
+    monkeypatch.setattr(_answers, "ask_wrapped", ask)
     X = np.arange(2.0 * size + 5).reshape(-1, 1)
     for relation, expected in (("add_remove", [size] * 3), ("replace_one", [len(X)])):
         calls.clear()
@@ -354,10 +355,10 @@ def test_a_wrong_guess_of_the_guarantee_starts_again():
 def test_costs_of_events_add_up_and_sides_of_a_split_do_not():
     names, both = ThresholdEvent(1e-6), [GaussianEvent(0.3, 5), GaussianEvent(0.4, 2)]
     few, many = (GaussianEvent(1.2, 1),), (GaussianEvent(0.5, 9), names, names)
-    cost = candidates._gaussian_cost([*both, names, MaximumEvent(few, many)])
+    cost = _costs._gaussian_cost([*both, names, MaximumEvent(few, many)])
     assert cost == pytest.approx((1.3, 7 + 9, 3e-6))
-    assert candidates._gaussian_cost([names, PureEvent(1.0)])[0] == math.inf
-    assert candidates._gaussian_cost([])[0] == math.inf
+    assert _costs._gaussian_cost([names, PureEvent(1.0)])[0] == math.inf
+    assert _costs._gaussian_cost([])[0] == math.inf
 
 
 @pytest.mark.parametrize("kind", ["names", "many names"])
@@ -471,7 +472,7 @@ def test_who_may_see_few_records_is_told_anew_for_a_smaller_budget():
 
 def test_fits_with_much_noise_are_paid_for(monkeypatch):
     X, y, group = fair_table(400)
-    monkeypatch.setattr(candidates, "DRAWS_PER_FIT", 10)
+    monkeypatch.setattr(_costs, "DRAWS_PER_FIT", 10)
     search = DPGridSearchCV(logistic(), {"C": [0.1, 1.0]}, random_state=0)
     search.fit(X, y, sensitive_features=group)
     assert search.plan_.fit.n_draws > 10

@@ -26,9 +26,11 @@ from fairpriv_sklearn.linear_model import DPLinearRegression
 from fairpriv_sklearn.model_selection import (
     ConstrainedScore,
     DPGridSearchCV,
+    FitShare,
     dp_cross_validate,
 )
 from fairpriv_sklearn.model_selection import _candidates as candidates
+from fairpriv_sklearn.model_selection._candidates import _costs
 from fairpriv_sklearn.model_selection._plan import (
     cost_of_fits,
     share_of_composition,
@@ -256,7 +258,7 @@ def test_what_is_paid_for_a_fit_is_the_most_that_is_let_through(n_fits, epsilon)
     while low < (middle := (low + high) / 2) < high:
         cost = share.epsilon * middle
         stated = PrivacyGuarantee(cost, share.delta, "replace_one", "a declared fit")
-        passes = candidates._is_paid(stated, share)
+        passes = _costs.is_paid(stated, share)
         low, high = (middle, high) if passes else (low, middle)
     assert 1 <= low and share.epsilon * low <= paid[0].epsilon
 
@@ -307,7 +309,7 @@ def test_no_fit_draws_more_numbers_than_are_planned(model, sizes, is_told):
     with reads:
         result = dp_cross_validate(model, X, y, **about, **own if is_told else {})
     (fit, _), (claim,) = result.estimators, result.privacy_.events
-    drawn = candidates._gaussian_cost(fit.privacy_.events)[1]
+    drawn = _costs._gaussian_cost(fit.privacy_.events)[1]
     assert isinstance(claim, GaussianEvent) and claim.n_draws >= drawn > 100_000
 
 
@@ -326,7 +328,7 @@ def test_the_widest_release_of_a_penalised_step_is_what_is_planned_for(monkeypat
         about = {"constraint": "equalized_odds", "max_iter": 1, **lists}
         widths.clear()
         logistic(bounds=(-1, 1), **about).fit(X, y, sensitive_features=group)
-        many = candidates._as_many(n_columns, n_classes, n_groups)
+        many = _costs._as_many(n_columns, n_classes, n_groups)
         # Of two classes one output tells both.
         planned = many * DRAWS_OF_ONE / (1 + (n_classes == 2))
         assert many > 1 and round(planned) in widths
@@ -351,7 +353,7 @@ def test_of_a_table_that_others_widen_nothing_is_foreseen():
 
 def test_a_search_that_foresees_too_few_draws_fits_its_winner_again(monkeypatch):
     """Of repeat and select nothing is foreseen, so its second fit may draw more."""
-    monkeypatch.setattr(candidates, "_as_many", lambda *_: 1.0)
+    monkeypatch.setattr(_costs, "_as_many", lambda *_: 1.0)
     X, y, _ = labelled(140, 10)
     model = logistic(bounds=(-1, 1), fairness_weight=0, max_iter=100, groups=None)
     own = {"classes": list(range(10)), "method": "repeat", "random_state": 0}
@@ -361,7 +363,7 @@ def test_a_search_that_foresees_too_few_draws_fits_its_winner_again(monkeypatch)
 
 
 def test_names_that_several_fits_show_are_counted_each():
-    share = candidates.FitShare("threshold", 1.0, 1e-6, 0.2, 100, failure=1e-8)
+    share = FitShare("threshold", 1.0, 1e-6, 0.2, 100, failure=1e-8)
     noise, *shown = cost_of_fits(share, 4)
     assert noise == GaussianEvent(2 * 0.2 * (1 - 1e-10), 400)
     assert shown == [ThresholdEvent(1e-8)] * 4
