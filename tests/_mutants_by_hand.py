@@ -7230,6 +7230,13 @@ MUTANTS = [
         "folds that name rows of a whole table are handed to a fit of some rows",
     ),
     (
+        "h2260",
+        "preprocessing/_cells.py",
+        "        _EPOCH + span  # beyond",
+        "        span  # beyond",
+        "a moment of no year in UTC is a date, or missing where pandas holds it",
+    ),
+    (
         "h2252",
         "postprocessing/_phases.py",
         "isinstance(cv, Real | str) or",

@@ -94,6 +94,35 @@ def columns_that_raise():
     yield pd.Series(text, dtype=pd.StringDtype("pyarrow"))
 
 
+def zone(hours):
+    return datetime.timezone(datetime.timedelta(hours=hours))
+
+
+@pytest.mark.parametrize(
+    ("moment", "beside"),
+    [
+        (datetime.datetime(1, 1, 1, 4, 59, 59, tzinfo=zone(5)), zone(5)),
+        (datetime.datetime(9999, 12, 31, 19, tzinfo=zone(-5)), zone(-5)),
+    ],
+)
+def test_a_moment_of_no_year_in_utc_is_missing_whatever_is_beside_it(moment, beside):
+    """Objects were dates; where all have one zone pandas holds no such date.
+
+    So one record that has another zone changed the cells of all others.
+    """
+    near = [datetime.datetime(2020, 1, 1, tzinfo=z) for z in (beside, zone(1))]
+    for other in (None, *near, "text", 1):
+        for dtype in (None, object):
+            column = pd.Series([moment, other], dtype=dtype)
+            assert _cells_of(column).kinds[0] == _cells.MISSING
+    assert key_of(moment) is None and key_of(moment.isoformat()) is None
+    half = datetime.timedelta(hours=12)
+    inside = moment + half if moment.year == 1 else moment - half
+    cells = [_cells_of(pd.Series([inside, other])) for other in (None, near[1])]
+    assert all(one.kinds[0] == _cells.DATE for one in cells)
+    assert cells[0].values[0] == cells[1].values[0]
+
+
 NOT_UTF_8 = b"\xffsecret"
 
 

@@ -224,7 +224,9 @@ def _moment(moment: datetime) -> tuple[int, float, None]:
     try:
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)
-        return DATE, _days(moment - _EPOCH), None
+        span = moment - _EPOCH
+        _EPOCH + span  # beyond Python's years in UTC, where pandas holds no date either
+        return DATE, _days(span), None
     except (OverflowError, ValueError, TypeError):
         return MISSING, np.nan, None
 
