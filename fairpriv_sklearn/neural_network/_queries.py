@@ -57,7 +57,7 @@ class OutputResiduals(TargetSums):
     """
 
     name = "mean residual"
-    theorem = "user_guide/networks:network-residuals"
+    theorem = "user_guide/networks_proofs:network-residuals"
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,7 @@ class AlongOutputs(TargetSums):
     """
 
     name = "line search"
-    theorem = "user_guide/networks:network-line-search"
+    theorem = "user_guide/networks_proofs:network-line-search"
 
 
 @dataclass
@@ -112,7 +112,7 @@ class NetworkGradient(Query):
     """
 
     name = "gradients"
-    theorem = "user_guide/networks:network-step"
+    theorem = "user_guide/networks_proofs:network-step"
     max_rows = MAX_RECORDS
 
     head: RealOutputs | SimplexOutputs
