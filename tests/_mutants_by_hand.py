@@ -2465,6 +2465,13 @@ MUTANTS = [
         "texts beside numbers are told of where noise alone has them",
     ),
     (
+        "h2320",
+        "_cli/columns.py",
+        "most = sorted(columns, key=lambda p: -p.n_odd)[:TOLD_EACH]",
+        "most = columns[:TOLD_EACH]",
+        "of many columns the first are named, not those with the most odd cells",
+    ),
+    (
         "h1776",
         "preprocessing/_table_encoder.py",
         "now if was.declared.kind else now.with_texts(seen, total, scale, doubt)",

@@ -312,6 +312,26 @@ def test_cells_that_count_as_missing_are_told_by_their_kind(load):
     ]
 
 
+@pytest.mark.parametrize("n_columns", [4, 5])
+def test_such_cells_of_many_columns_are_told_of_in_one_sentence(load, n_columns):
+    names = [f"f{i}" for i in range(n_columns)]
+    odd = {name: 2 + i for i, name in enumerate(names)} | {"f0": 9}
+    rows = [["x" if k < odd[name] else f"{k}.5" for name in names] for k in range(200)]
+    lines = [f"{','.join(row)},{'fm'[k % 2]},{k}.5" for k, row in enumerate(rows)]
+    table = load([",".join([*names, "sex", "pay"]), *lines], *REGRESSION)
+    told = [text for text in table.remarks if "as missing" in text]
+    if n_columns == 4:
+        assert told == [
+            f"{n} cells of {name}, not a number, count as missing"
+            for name, n in odd.items()
+        ]
+    else:
+        assert told == [
+            "27 cells of 5 columns, not a number, count as missing: 9 of f0, 6 of f4, "
+            "5 of f3, 4 of f2, and of each other one no more"
+        ]
+
+
 def test_a_word_for_none_that_many_targets_are_may_be_a_class(load):
     """Three people in four had no disease, and were left out without a word why."""
     header, group = "age,sex,pay", "fm"

@@ -13,6 +13,7 @@ import math
 import os
 import re
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -32,11 +33,14 @@ from ..preprocessing import (
     finite_number,
     is_missing,
     read_table,
+    some,
 )
 
 LARGE = 5_000_000  # bytes of a file that takes seconds to read
 MOST_CATEGORIES = 64  # of a text column that the plain model looks at
 ENOUGH = 0.9  # share of the filled cells that make a column one of numbers or of dates
+TOLD_EACH = 4  # columns with cells of another kind that are told of one by one
+_KINDS = {"number": "a number", "date": "a date"}
 FEW_OUTSIDE = 0.001  # share of the cells that a public range or list may not hold
 _PERSON = (
     "person|people|subject|patient|participant|respondent|resp|individual|user|"
@@ -436,6 +440,30 @@ def _converted(cells, convert, style) -> np.ndarray:
         return math.nan if value is None else value
 
     return np.fromiter(map(read, cells), dtype=np.float64)
+
+
+def odd_notes(parsed: Iterable[Parsed]) -> list[str]:
+    """What is to be said of cells that are not of the kind of their column."""
+    kinds: dict[str, list[Parsed]] = {}
+    for p in parsed:
+        if p.n_odd:
+            kinds.setdefault(_KINDS.get(p.column.kind, "a listed value"), []).append(p)
+    notes = []
+    for kind, columns in kinds.items():
+        if len(columns) <= TOLD_EACH:
+            notes += [_odd_note(p.n_odd, p.name, kind) for p in columns]
+            continue
+        most = sorted(columns, key=lambda p: -p.n_odd)[:TOLD_EACH]
+        total = sum(p.n_odd for p in columns)
+        named = ", ".join(f"{p.n_odd:,} of {p.name}" for p in most)
+        note = _odd_note(total, f"{len(columns)} columns", kind)
+        notes.append(f"{note}: {named}, and of each other one no more")
+    return notes
+
+
+def _odd_note(n_cells: int, where: str, kind: str) -> str:
+    verb = "counts" if n_cells == 1 else "count"
+    return f"{some(n_cells, 'cell')} of {where}, not {kind}, {verb} as missing"
 
 
 def outside_note(p: Parsed) -> list[str]:

@@ -18,7 +18,14 @@ import fairpriv_sklearn
 from .._wall import PrivacyGuarantee
 from ..inspection import printable
 from ..preprocessing import Codebook, Column, DPTableEncoder, InputError, Raw, some
-from .columns import Writing, outside_note, parse_columns, read_named, unlike_note
+from .columns import (
+    Writing,
+    odd_notes,
+    outside_note,
+    parse_columns,
+    read_named,
+    unlike_note,
+)
 from .learnt import OTHER_GROUP, encoded, has_learnt
 from .report import brief, card_of, of_rows
 from .study import Study
@@ -165,11 +172,7 @@ def predict_rows(content: dict, raw: Raw, writing: Writing) -> tuple[list, list]
     y = content["model"].predict(X, **given)
     if content["bounds"]:
         y = np.clip(y, *content["bounds"])
-    remarks = [
-        f"{some(p.n_odd, 'cell')} of {name} counted as missing"
-        for name, p in parsed.items()
-        if p.n_odd
-    ]
+    remarks = odd_notes(parsed.values())
     remarks += chain.from_iterable(map(outside_note, parsed.values()))
     if has_learnt(content["encoder"]):
         for name, column in content["encoder"].codebook_.entries:

@@ -27,6 +27,7 @@ from .columns import (
     label_key,
     looked_up,
     named_columns,
+    odd_notes,
     outside_note,
     parse_columns,
     read_named,
@@ -502,8 +503,9 @@ def _features(args, parsed, left_out, remarks) -> dict[str, Parsed]:
         if p.column.kind == "left out" and p.declared:
             by_book.append(name)
             continue
-        if p.n_odd:
-            remarks.append(_odd_note(p))
+        features[name] = p
+    remarks += odd_notes(features.values())
+    for p in features.values():
         remarks += outside_note(p)
         if p.n_month_first:
             remarks.append(
@@ -511,16 +513,9 @@ def _features(args, parsed, left_out, remarks) -> dict[str, Parsed]:
                 "first, but days come first in the others where that is a date: "
                 "--dates month-first reads all alike"
             )
-        features[name] = p
     if by_book:
         left_out.append(columns_note(by_book, "by the codebook"))
     return features
-
-
-def _odd_note(p: Parsed) -> str:
-    kind = {"number": "a number", "date": "a date"}.get(p.column.kind, "a listed value")
-    verb = "counts" if p.n_odd == 1 else "count"
-    return f"{some(p.n_odd, 'cell')} of {p.name}, not {kind}, {verb} as missing"
 
 
 def columns_note(names, why="") -> str:
