@@ -185,7 +185,7 @@ class RangeCounts(TargetCounts):
     """
 
     name = "range counts"
-    theorem = "user_guide/generators:generators-ranges"
+    theorem = "user_guide/generators_proofs:generators-ranges"
 
     room: float = ROOM
 

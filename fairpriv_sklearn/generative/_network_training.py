@@ -155,7 +155,7 @@ class PointGradient(Query):
     basis: np.ndarray | None
 
     name = GRADIENTS
-    theorem = "user_guide/generators:generators-network"
+    theorem = "user_guide/generators_proofs:generators-network"
 
     @property
     def n_coordinates(self) -> int:

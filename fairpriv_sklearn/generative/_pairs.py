@@ -148,7 +148,7 @@ class Counts(Query):
     weights: tuple | None = None
 
     name = CLASS_TABLES
-    theorem = "user_guide/synthetic_tables:pair-tables"
+    theorem = "user_guide/synthetic_tables_proofs:pair-tables"
     block_rows = 1 << 15
 
     @property
@@ -211,7 +211,7 @@ class Distances(Counts):
     parts: tuple = ()
     name: str = "distances"
 
-    theorem = "user_guide/synthetic_tables:table-distances"
+    theorem = "user_guide/synthetic_tables_proofs:table-distances"
 
     @property
     def n_coordinates(self) -> int:
@@ -258,7 +258,7 @@ class Products(Query):
     weight: int = 1
 
     name = PAIR_TABLES
-    theorem = "user_guide/synthetic_tables:feature-products"
+    theorem = "user_guide/synthetic_tables_proofs:feature-products"
     block_rows = Counts.block_rows
 
     def __post_init__(self):

@@ -72,7 +72,7 @@ class DecimalCounts(Query):
     columns: tuple
 
     name = WHOLE
-    theorem = "user_guide/synthetic_tables:pair-tables"
+    theorem = "user_guide/synthetic_tables_proofs:pair-tables"
     block_rows = ColumnCounts.block_rows
 
     @property
@@ -107,7 +107,7 @@ class CategoryCounts(ColumnCounts):
     """
 
     name = CATEGORIES
-    theorem = "user_guide/synthetic_tables:pair-tables"
+    theorem = "user_guide/synthetic_tables_proofs:pair-tables"
 
     def sensitivity(self, neighboring: str) -> float:
         """As in the sum of the squares of what a record counts in each column."""

@@ -134,7 +134,7 @@ class SemidualQuery(Query):
 
     plan: SemidualPlan
 
-    theorem = "user_guide/generators:generators-semi-dual"
+    theorem = "user_guide/generators_proofs:generators-semi-dual"
     max_rows = MAX_RECORDS
 
     def coded(self, block: SimpleNamespace, means: np.ndarray) -> np.ndarray:

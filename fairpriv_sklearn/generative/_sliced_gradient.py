@@ -105,7 +105,7 @@ class SlicedGradient(Query):
     min_sizes: np.ndarray
 
     name = GRADIENTS
-    theorem = "user_guide/generators:generators-sliced-gradients"
+    theorem = "user_guide/generators_proofs:generators-sliced-gradients"
     max_rows = MAX_RECORDS
 
     def __post_init__(self):

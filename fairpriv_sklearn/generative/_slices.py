@@ -85,7 +85,7 @@ class SliceCounts(Query):
     plan: SlicedPlan
 
     name = HISTOGRAMS
-    theorem = "user_guide/generators:generators-semi-dual"
+    theorem = "user_guide/generators_proofs:generators-semi-dual"
 
     @property
     def n_coordinates(self) -> int:
