@@ -16,9 +16,12 @@ from common import ENTRIES, GROUPS, first_sign, fit, outputs, table
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import config_context
 from sklearn.base import clone
+from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_validate
+from sklearn.naive_bayes import BernoulliNB
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import (
     check_estimator,
     estimator_checks_generator,
@@ -30,8 +33,13 @@ from sklearn.utils.validation import check_is_fitted
 import fairpriv_sklearn
 from fairpriv_sklearn._shared.sklearn import Interval
 from fairpriv_sklearn.generative import _points
+from fairpriv_sklearn.linear_model import DPLinearRegression
 from fairpriv_sklearn.mechanisms import DiscreteLaplaceMechanism, GaussianMechanism
-from fairpriv_sklearn.postprocessing import RepairWarning
+from fairpriv_sklearn.postprocessing import (
+    DP2DPClassifier,
+    DPBarycenterRegressor,
+    RepairWarning,
+)
 from fairpriv_sklearn.privacy import (
     BudgetExceededError,
     PrivacyGuarantee,
@@ -74,6 +82,38 @@ def test_scikit_learn_checks_with_groups_in_a_column(entry):
     estimator = entry.make(sensitive_features=0, groups=[0, "..."])
     results = check_estimator(estimator, on_skip=None)
     assert {result["status"] for result in results} <= {"passed", "skipped"}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        DPBarycenterRegressor(DPLinearRegression(random_state=0)),
+        DP2DPClassifier(BernoulliNB(), method="histogram"),
+    ],
+    ids=["a private model", "two classes"],
+)
+def test_scikit_learn_checks_of_repairs_that_promise_less(estimator):
+    """Tags said that noise costs a private model nothing inside a repair, and that
+    counts by score serve three classes."""
+    estimator.set_params(sensitive_features=0, groups=[0, "..."])
+    results = check_estimator(estimator, on_skip=None)
+    assert {result["status"] for result in results} <= {"passed", "skipped"}
+
+
+def test_a_repair_promises_what_its_model_and_its_method_do():
+    for model, poor in [(DPLinearRegression(), True), (LinearRegression(), False)]:
+        tags = get_tags(DPBarycenterRegressor(model))
+        assert tags.regressor_tags.poor_score is poor
+    for method, odds, many in [
+        ("auto", False, True),
+        ("gradient", False, True),
+        ("histogram", False, False),
+        ("histogram", True, True),
+    ]:
+        constraint = "equalized_odds" if odds else "demographic_parity"
+        repair = DP2DPClassifier(BernoulliNB(), method=method, constraint=constraint)
+        assert get_tags(repair).classifier_tags.multi_class is many
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import r2_score
-from sklearn.utils import assert_all_finite
+from sklearn.utils import assert_all_finite, get_tags
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from .._door.groups import fit_groups
@@ -359,6 +359,14 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
                 f"of {scores.shape[1:]} numbers."
             )
         return scores.reshape(-1, 1)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        if hasattr(self.estimator, "__sklearn_tags__"):  # or its fit says what is wrong
+            inner = get_tags(self.estimator).regressor_tags
+            # A private model explains little of a few dozen rows, repaired or not.
+            tags.regressor_tags.poor_score = inner is not None and inner.poor_score
+        return tags
 
 
 def check_target(X, y) -> np.ndarray:

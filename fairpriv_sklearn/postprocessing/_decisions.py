@@ -129,12 +129,17 @@ class DecisionRepair(MetaRepair):
             refuse_other_labels("estimator", self.estimator, listed)
             self._refuse_classes(len(listed))
 
+    @property
+    def _two_classes_only(self) -> bool:
+        return self.method == "histogram" and not self._by_labels
+
     def _refuse_classes(self, n_classes: int) -> None:
         """Refuse more classes than the method serves."""
-        if n_classes > 2 and self.method == "histogram" and not self._by_labels:
+        if n_classes > 2 and self._two_classes_only:
             raise ValueError(
-                "method='histogram' with constraint='demographic_parity' needs two "
-                f"classes, got {n_classes}; use method='gradient'."
+                "Only binary classification is supported by method='histogram' with "
+                "constraint='demographic_parity': it needs two classes, got "
+                f"{n_classes}; use method='gradient'."
             )
 
     def _check_method(self) -> None:

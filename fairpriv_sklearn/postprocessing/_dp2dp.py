@@ -594,4 +594,5 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = True  # noise, on a few dozen rows
+        tags.classifier_tags.multi_class = not self._two_classes_only
         return tags
