@@ -7160,10 +7160,24 @@ MUTANTS = [
         "an ARFF file in capitals is read as a table",
     ),
     (
+        "h2280",
+        "_cli/columns.py",
+        "soc(ial)? ?sec(urity)?( id| no| number)?",
+        "soc(ial)? ?sec(urity)?( no| number)?",
+        "the identifier of a social security is not told",
+    ),
+    (
+        "h2281",
+        "_cli/columns.py",
+        "|(p|pt|pat|u?subj|hh|",
+        "|(p|pt|pat|subj|hh|",
+        "the name that trials give to subjects is not told",
+    ),
+    (
         "h2217",
         "_cli/columns.py",
-        "|(p|pt|pat|subj|hh) ?id ?(no|nr|num|number)?|",
-        "|(p|pt|pat|subj|hh) ?(id)? ?(no|nr|num|number)?|",
+        "rec|per|pers|indiv) ?id ?(no|nr|num|number)?",
+        "rec|per|pers|indiv) ?(id)? ?(no|nr|num|number)?",
         "what is no identifier is said to tell persons apart",
     ),
     (

@@ -1893,6 +1893,8 @@ def test_identifiers_are_told_by_name():
         *("customer number", "Telephone", "SSN", "user", "GUID", "last_name", "names"),
         *("Resp. ID", "respid", "id_nr", "ID-No", "Unnamed: 0", "short_name"),
         *("PassengerId", "Host Id", "Loan_ID", "InvoiceID", "custid"),
+        *("seqn", "PERID", "rec_id", "soc_sec_id", "USUBJID", "MRN", "pers. id no."),
+        *("Medical Record Number", "Social Security", "socsec no"),
         *("pidnum", "PATID", "ptid", "hhid", "subj_id", "Arrest Id", "incident_id"),
         *("sno", "S.No.", "Serial Number", "visitID"),
     ):
@@ -1910,6 +1912,7 @@ def test_identifiers_are_told_by_name():
         *("nativity", "candidate", "mailbox", "id_like", "code", "customer", "", "#"),
         *("resp", "response", "response id", "product id", "guest_no", "PassengerNr"),
         *("claim number", "order", "Owner", "emp", "loan amount", "player name length"),
+        *("per", "rec", "sequence", "period", "security", "medical record", "indiv no"),
         *("arrest", "visit no", "crash number", "serial", "snow", "p", "pt no", "paid"),
     ):
         assert not tells_persons_apart(name), name

@@ -59,12 +59,14 @@ _IDENTIFIER = re.compile(
     rf"|({_PERSON}|id) ?(no|nr|num|number|code|key|name|e?mail)|unnamed 0"
     r"|(personal|personnel|staff|case|record|row|account|file) ?"
     r"(ids?|no|nr|num|number)|row ?(names?|index)"
-    r"|(p|pt|pat|subj|hh) ?id ?(no|nr|num|number)?|serial ?(no|nr|num|number)|s ?no"
+    r"|(p|pt|pat|u?subj|hh|rec|per|pers|indiv) ?id ?(no|nr|num|number)?"
+    r"|serial ?(no|nr|num|number)|s ?no|seqn|mrn|medical record ?(id|no|number)"
     r"|user|username|login|patient|participant|respondent"
     rf"|({_HOLDER}) ?(ids?|uid)"
     r"|(full|short|first|last|given|family|sur|fore|maiden) ?name|names?"
     r"|e ?mail( address)?|(tele|mobile |cell )?phone( no| nr| number)?"
-    r"|ssn|social security( no| number)?|passport( no| number)?|iban|nhs number"
+    r"|ssn|soc(ial)? ?sec(urity)?( id| no| number)?|passport( no| number)?|iban"
+    r"|nhs number"
 )
 _CODE = re.compile(r"0\d+")  # 01234: a code, not a number
 _DIGITS = re.compile(r"\d+")
