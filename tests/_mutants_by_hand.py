@@ -617,8 +617,8 @@ MUTANTS = [
     (
         "h2248",
         "accounting/_composition.py",
-        "            _worst_epsilon(plain, in_two, delta), _added_up(plain, splits, delta)\n",
-        "            _worst_epsilon(plain, in_two, delta), math.inf\n",
+        "return min(on_grid, _added_up(plain, splits, delta))",
+        "return on_grid",
         "composition: many splits cost more than their sum",
     ),
     (
@@ -2470,6 +2470,34 @@ MUTANTS = [
         "most = sorted(columns, key=lambda p: -p.n_odd)[:TOLD_EACH]",
         "most = columns[:TOLD_EACH]",
         "of many columns the first are named, not those with the most odd cells",
+    ),
+    (
+        "h2321",
+        "accounting/_composition.py",
+        "return min(on_grid, _delta_of(_sum([plain, *dearer]), epsilon))",
+        "return on_grid",
+        "delta of many splits is never below what transforms lose",
+    ),
+    (
+        "h2322",
+        "accounting/_composition.py",
+        "return min(on_grid, _delta_of(_sum([plain, *dearer]), epsilon))",
+        "return _delta_of(_sum([plain, *dearer]), epsilon)",
+        "delta of many splits is that of one that costs as much as either side",
+    ),
+    (
+        "h2323",
+        "accounting/_composition.py",
+        "return _with_sampler_loss(ideal, epsilon, everything.n_draws)",
+        "return ideal(epsilon)",
+        "delta of many splits leaves the sampler's error out",
+    ),
+    (
+        "h2324",
+        "privacy/_attacker.py",
+        "dearest = (count * max(map(_square, sides)) for sides, count in splits)",
+        "dearest = (count * min(map(_square, sides)) for sides, count in splits)",
+        "an attacker's gain is that against the records on the cheaper sides",
     ),
     (
         "h1776",

@@ -301,6 +301,16 @@ def test_an_attacker_of_randomised_response(epsilon):
     assert np.all(stats.norm.cdf(stats.norm.isf(alpha) - mu) <= ours + 1e-9)
 
 
+@pytest.mark.parametrize("count", [1, 3, 150])
+def test_of_each_split_the_dearer_side_makes_the_gaussian_parameter(count):
+    sides = [(0.1 + i / 100, 0.2 + i / 250) for i in range(count)]
+    splits = [MaximumEvent([PureEvent(a)], [GaussianEvent(b)]) for a, b in sides]
+    mus = [max(2 * stats.norm.ppf(1 / (1 + math.exp(-a))), b) for a, b in sides]
+    expected = math.hypot(0.5, *mus)
+    found = gaussian_parameter(guarantee(GaussianEvent(0.5), *splits))
+    assert expected <= found <= expected * (1 + 1e-8)
+
+
 def test_what_has_no_gaussian_parameter():
     assert gaussian_parameter(guarantee(DeclaredEvent(1.0, 1e-6))) is None
     assert gaussian_parameter(guarantee(GaussianEvent(1.0), uncovered=["x"])) is None

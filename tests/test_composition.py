@@ -348,6 +348,30 @@ def test_many_splits_cost_no_less_than_any_side_and_no_more_than_their_sum(
     assert found * (1 - 1e-9) <= ledger <= added * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("same", [True, False])
+@pytest.mark.parametrize("n_draws", [0, 50])
+def test_the_delta_of_many_splits_is_that_of_their_epsilon(same, n_draws):
+    """It took seconds, and was up to 32 times as large."""
+    left = [PureEvent(0.1 + (0.0 if same else i / 1000)) for i in range(150)]
+    right = [GaussianEvent(0.12, n_draws)]
+    splits = [MaximumEvent([one], right) for one in left]
+    for delta in (1e-8, 1e-5, 1e-2):
+        epsilon = compose_epsilon(splits, delta)
+        assert compose_delta(splits, epsilon) <= delta * (1 + 1e-6)
+        for k in (0, 40, 75, 150):
+            side = [*left[:k], *right * (150 - k)]
+            assert compose_delta(side, epsilon) <= compose_delta(splits, epsilon)
+    # All that is ever drawn may be off a little.
+    drawn = [MaximumEvent([one], [GaussianEvent(0.12, 10**6)]) for one in left]
+    assert compose_delta(drawn, 5.0) > compose_delta(splits, 5.0) * (1 + 1e-9)
+    # Far beyond the grid, and where nothing is left, one side stands for all.
+    largest = math.fsum(one.epsilon for one in left)
+    pure = [MaximumEvent([one], [PureEvent(0.05)] * 2) for one in left]
+    assert compose_delta(pure, largest + 150 * 0.05 + 1.0) == 0.0
+    assert compose_delta(splits, 60.0) < 1e-20
+    assert compose_delta(splits, math.inf) == 0.0
+
+
 def test_releases_that_are_added_up_have_a_share_of_delta_each():
     plain, sides = _Composition(mu=0.3), (_Composition(mu=0.5), _Composition(mu=0.2))
     found = _sums._added_up(plain, ((sides, 3),), 1e-4)

@@ -10,7 +10,6 @@ rounded to the private side.
 from ._composition import (
     _costs_at_most,
     _dearest_epsilon,
-    _options,
     _parted,
     calibrate_poisson,
     calibrate_without_replacement,
@@ -40,6 +39,7 @@ from ._gaussian import (
     gaussian_mu,
     without_sampler_error,
 )
+from ._loss_grid import _everything
 from ._privacy_loss import _Composition, _sum
 from ._sides import Splits, _fewer_sides, _fewer_splits
 

@@ -120,8 +120,8 @@ def compose_delta(events: Events, epsilon: float) -> float:
     Returns
     -------
     delta : float
-        Rounded up: hardly ever below 1e-11 with sampled releases, nor below 1e-12 with
-        more than 16 different pure ones.
+        Rounded up: hardly ever below 1e-11 with sampled releases or many splits, nor
+        below 1e-12 with more than 16 different pure ones.
 
     Examples
     --------
@@ -129,9 +129,7 @@ def compose_delta(events: Events, epsilon: float) -> float:
     >>> round(compose_delta([GaussianEvent(0.3), GaussianEvent(0.4)], 1.0), 5)
     0.00683
     """
-    return max(
-        _delta_of(option, epsilon) for option in _options(checked_events(events))
-    )
+    return _dearest_delta(*_parted(checked_events(events)), epsilon)
 
 
 def _single(event: PrivacyEvent) -> _Composition:
@@ -209,11 +207,8 @@ def _dearest_epsilon(plain: _Composition, splits: Splits, delta: float) -> float
         )
         return _epsilon_of(_sum([plain, *dearest]), 0.0)
     if _n_sides(splits) > _MAX_OPTIONS:
-        kinds = _fewer_splits(dict(splits))
-        in_two = tuple((_fewer_sides(sides, 2), n) for sides, n in kinds)
-        return min(
-            _worst_epsilon(plain, in_two, delta), _added_up(plain, splits, delta)
-        )
+        on_grid = _worst_epsilon(plain, _in_two(splits), delta)
+        return min(on_grid, _added_up(plain, splits, delta))
     epsilon = 0.0
     for one in _each_side(plain, splits):
         if not (epsilon and _costs_at_most(one, epsilon, delta)):
@@ -298,20 +293,54 @@ def _ideal_epsilon(total: _Composition, delta: float) -> float:
     return _smallest_epsilon(log_delta, delta, largest)
 
 
+def _dearest_delta(plain: _Composition, splits: Splits, epsilon: float) -> float:
+    """Return a delta that covers every side of the splits: tight if they are few."""
+    if _n_sides(splits) <= _MAX_OPTIONS:
+        return max(_delta_of(one, epsilon) for one in _each_side(plain, splits))
+    dearer = (reduce(_dearer, sides).times(count) for sides, count in splits)
+    on_grid = _worst_delta(plain, _in_two(splits), epsilon)
+    return min(on_grid, _delta_of(_sum([plain, *dearer]), epsilon))
+
+
+@lru_cache(maxsize=64)
+def _in_two(splits: Splits) -> Splits:
+    """Fewer splits of two sides each, which cost at least as much."""
+    kinds = _fewer_splits(dict(splits))
+    return tuple((_fewer_sides(sides, 2), count) for sides, count in kinds)
+
+
 @lru_cache(maxsize=4096)
 def _delta_of(total: _Composition, epsilon: float) -> float:
-    delta = _ideal_delta(total, epsilon)
-    if total.n_draws == 0:
+    return _with_sampler_loss(partial(_ideal_delta, total), epsilon, total.n_draws)
+
+
+def _worst_delta(plain: _Composition, splits: Splits, epsilon: float) -> float:
+    """Return a delta that covers every side of the splits."""
+    everything = _everything(plain, splits)
+    if max(_about_largest_loss(everything), everything.mu) > _MOST_EPSILON:
+        return 1.0
+
+    def ideal(epsilon: float) -> float:
+        return min(1.0, _worst_curve(plain, splits).delta(epsilon) + _FFT_NOISE)
+
+    return _with_sampler_loss(ideal, epsilon, everything.n_draws)
+
+
+def _with_sampler_loss(
+    ideal_delta: Callable[[float], float], epsilon: float, n_draws: int
+) -> float:
+    delta = ideal_delta(epsilon)
+    if n_draws == 0:
         return delta
     # Every delta1 gives a bound; a few rounds find the one a calibration chooses.
     for _ in range(5):
         if not 0.0 < delta < 1.0:
             break
         log_delta1, log_loss = _sampler_log_delta1(epsilon, delta)
-        error = _sampler_error(log_delta1, total.n_draws)
+        error = _sampler_error(log_delta1, n_draws)
         if error > 1.0:
             return 1.0
-        shifted = _ideal_delta(total, epsilon - 2.0 * error)
+        shifted = ideal_delta(epsilon - 2.0 * error)
         delta = min(1.0, math.exp(error) * shifted + math.exp(log_loss))
     return delta
 

@@ -8,7 +8,8 @@ from scipy.special import ndtr, ndtri
 from ..accounting import (
     GaussianEvent,
     PureEvent,
-    _options,
+    _everything,
+    _parted,
     compose_delta,
     compose_epsilon,
 )
@@ -32,19 +33,23 @@ def gaussian_parameter(guarantee: PrivacyGuarantee) -> float | None:
     """
     if guarantee.epsilon_if_public == math.inf or guarantee.uncovered:
         return None
-    sides = _options(own_events(guarantee))  # of random splits; one if there are none
-    if any(side.sampled or side.failure for side in sides):
+    plain, splits = _parted(own_events(guarantee))
+    everything = _everything(plain, splits)
+    if everything.sampled or everything.failure:
         return None
-    mu = max(map(_mu_of, sides)) * (1 + 1e-9)
+    # A record is on the dearer side of each random split.
+    dearest = (count * max(map(_square, sides)) for sides, count in splits)
+    mu = math.sqrt(math.fsum([_square(plain), *dearest])) * (1 + 1e-9)
     return mu if math.isfinite(mu) else None
 
 
-def _mu_of(side) -> float:
+def _square(total) -> float:
+    """The square of a mu of which a total is Gaussian DP."""
     pures = (
         count * (2 * ndtri(1 / (1 + math.exp(min(epsilon, 700))))) ** 2
-        for epsilon, count in side.pures
+        for epsilon, count in total.pures
     )
-    return math.sqrt(math.fsum([side.mu**2, *pures]))
+    return math.fsum([total.mu * total.mu, *pures])
 
 
 def of_several(guarantee: PrivacyGuarantee, n_records: int) -> tuple[float, float]:
@@ -80,7 +85,7 @@ def of_several(guarantee: PrivacyGuarantee, n_records: int) -> tuple[float, floa
     found = n_records * min(kept, compose_epsilon(events, 0.0))
     mu = gaussian_parameter(guarantee)
     if mu is not None:
-        n_draws = sum(side.n_draws for side in _options(events))
+        n_draws = _everything(*_parted(events)).n_draws
         event = GaussianEvent(n_records * mu * (1 + 1e-9), n_draws)
         found = min(found, compose_epsilon([event], delta))
     # Release by release; records on either side of a split pay for both.
