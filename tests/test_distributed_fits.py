@@ -1,5 +1,7 @@
 """Every fit that reads batches: one model, bit for bit, however the rows come."""
 
+import datetime
+import itertools
 import runpy
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,11 +12,13 @@ import pytest
 from common import ENTRIES, outputs
 from common import table as tabulated
 from numpy.testing import assert_array_equal
+from scipy import sparse
 from sklearn import config_context
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
 
+from fairpriv_sklearn._door import _stream
 from fairpriv_sklearn.distributed import Batches, ChangedDataError
 from fairpriv_sklearn.generative import DPSinkhornGenerator
 from fairpriv_sklearn.linear_model import (
@@ -31,6 +35,8 @@ from fairpriv_sklearn.postprocessing import (
     DPBarycenterTransformer,
 )
 from fairpriv_sklearn.preprocessing import DPTableEncoder
+from fairpriv_sklearn.preprocessing._cells import TableReader
+from fairpriv_sklearn.privacy import PrivacyLedger
 
 da = pytest.importorskip("dask.array")
 N = 700
@@ -501,6 +507,80 @@ def test_a_repair_takes_batches_of_frames_of_any_library(library):
     whole = repair(X, X[:, 0], sensitive_features=groups)
     for one, other in zip(whole, repair(Batches(batches)), strict=True):
         assert_array_equal(one, other)
+
+
+DAY = datetime.date(2020, 1, 2)
+FAR, LONG = "3000-01-01", 2**53 + 1
+
+
+def of_types(library):
+    """Pairs of columns of two types that have no cell of each other's, and others."""
+    frames, pd = map(pytest.importorskip, (library, "pandas"))
+    if library == "pandas":
+        long, far = pd.Series([1, LONG]), pd.Series([FAR, FAR], dtype="M8[us]")
+        return [
+            (pd.Series(["2020-01-01", None], dtype="M8[ns]"), far),
+            (long, pd.Series([1.5, None], dtype="double[pyarrow]")),
+            (pd.Series([10**12], dtype="m8[s]"), pd.Series([1], dtype="m8[ns]")),
+            (pd.Series([True]), long),
+        ]
+    make = frames.Series if library == "polars" else frames.array
+    return [
+        (make([1, LONG]), make([1.5, None])),
+        (make([None, None]), make([DAY, None])),
+        (make([1.5]), make(np.array([2**64 - 1], dtype=np.uint64))),
+    ]
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_cells_are_what_they_were_before_their_batches_were_joined(library):
+    """The libraries raised, after the spend and with a cell in their words."""
+    frames, pd, _ = map(pytest.importorskip, (library, "pandas", "pyarrow"))
+    make = frames.table if library == "pyarrow" else frames.DataFrame
+    for one, other in of_types(library):
+        for pair in ((one, other), (other, one)):
+            tables = [make({"a": column, "b": column}) for column in pair]
+            both = TableReader.of(_stream._joined(tables))
+            apart = TableReader.joined([TableReader.of(table) for table in tables])
+            for i in range(2):
+                joined, own = both.cells(i), apart.cells(i)
+                assert_array_equal(joined.kinds, own.kinds)
+                assert_array_equal(joined.values, own.values)
+    series = [pd.Series([LONG]), pd.Series([1.5], dtype="double[pyarrow]")]
+    assert _stream._joined(series).tolist() == [LONG, 1.5]
+    labels = np.array(["a"]), np.array([1])
+    assert _stream._joined(list(labels)).tolist() == ["a", 1]
+
+
+def unlike_batches():
+    """Pairs of tables that are read one by one, and cannot be joined."""
+    polars, pyarrow, pd = map(pytest.importorskip, ("polars", "pyarrow", "pandas"))
+    cells = {"a": [0.1, 0.2], "b": [0.3, 0.4]}
+    other = {**cells, "a": [DAY, DAY]}
+    frame, array = pd.DataFrame(cells), np.array(list(cells.values()))
+    yield frame, polars.DataFrame(cells)
+    yield pyarrow.table(cells), frame
+    yield array, sparse.csr_array(array)
+    yield frame.astype(object), frame.astype(pd.SparseDtype(float, 0.0))
+    yield polars.DataFrame(cells), polars.DataFrame(other)
+    yield pyarrow.table(cells), pyarrow.table(other)
+    yield pyarrow.table(cells), pyarrow.table({**cells, "a": ["x", "y"]})
+
+
+@pytest.mark.parametrize("i, swapped", itertools.product(range(7), [False, True]))
+def test_batches_that_cannot_be_joined_are_refused_before_the_spend(i, swapped):
+    """Polars made days of dates beside numbers: a batch changed cells of another."""
+    pair = list(unlike_batches())[i][:: -1 if swapped else 1]
+    line = DPLinearRegression(bounds=(-1, 1), target_bounds=(-1, 1))
+    line = make_pipeline(DPTableEncoder(), line) if i != 2 else line
+    ledger = PrivacyLedger(epsilon=9, delta=0.1)
+    model = DPBarycenterRegressor(
+        line, groups=[0, 1], target_bounds=(-1, 1), ledger=ledger
+    )
+    batches = Batches([(X, [0.1, 0.2], [0, 1]) for X in pair])
+    with pytest.raises(ValueError, match="of one library|All batches|dense"):
+        model.fit(batches)
+    assert not ledger.spends()
 
 
 @pytest.mark.parametrize(

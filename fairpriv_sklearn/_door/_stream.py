@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from inspect import signature
@@ -289,6 +291,8 @@ class StreamRows(Rows):
         if self._empty is None:
             self._empty = {k: _part_copy(c) for k, c in columns.items()}
             self._read = on_a_copy(self._read)
+        else:
+            _refuse_unlike(self._empty, columns)
         return columns
 
 
@@ -449,11 +453,39 @@ def read_batch(read, batch: tuple) -> dict:
     for name, value in before.items():
         now = getattr(estimator, name, None)
         if value is not None and not np.array_equal(value, now):
-            raise ValueError(
-                "All batches must have the same columns, in this order, and all must "
-                "be dense or all sparse."
-            )
+            raise ValueError(_UNLIKE)
     return columns
+
+
+_UNLIKE = (
+    "All batches must have the same columns, in this order, and all must be dense or "
+    "all sparse, and of one library. In frames of polars and tables of Arrow a column "
+    "must have one type, or numbers, in all batches: cast it."
+)
+
+
+def _refuse_unlike(first: dict, columns: dict) -> None:
+    """Refuse columns that cannot stand below those of another batch, by their types.
+
+    Rows are put together when the budget is spent.
+    """
+    try:
+        for name, column in columns.items():
+            pair = first[name], rows_of(column, slice(0, 0))
+            if len(set(map(_library, pair))) > 1:
+                break
+            _joined([*pair])
+        else:
+            return
+    except Exception:  # each library has its own
+        pass
+    raise ValueError(_UNLIKE)
+
+
+def _library(column) -> str:
+    """Whose rows these are; a frame of pandas may be read as a sparse matrix."""
+    is_sparse = sparse.issparse(column) or hasattr(column, "sparse")
+    return "sparse" if is_sparse else type(column).__module__.partition(".")[0]
 
 
 def batch_arguments(estimator, fit, args: tuple, kwargs: dict) -> tuple:
@@ -725,24 +757,74 @@ def blocks_of(parts, size: int, first: int = 0) -> Iterator[SimpleNamespace]:
 
 
 def _joined(parts: list):
+    """Rows of several parts, one after the other; a cell is what it was in its part."""
     if len(parts) == 1 or parts[0] is None:
         return parts[0]
     if sparse.issparse(parts[0]):
         return sparse.vstack(parts, format="csr")
     if isinstance(parts[0], np.ndarray):
-        return np.concatenate(parts)
+        kinds = {part.dtype.kind for part in parts}
+        # Beside text NumPy makes text of numbers.
+        mixed = len(kinds) > 1 and not kinds <= {*"biuf"}
+        return np.concatenate(parts, dtype=object if mixed else None)
     if hasattr(parts[0], "iloc"):
-        import pandas as pd
-
-        return pd.concat(parts)
+        return _joined_pandas(parts)
     if hasattr(parts[0], "get_columns"):
         import polars
 
+        _of_several_types([map(str, part.dtypes) for part in parts])
         return polars.concat(parts, how="vertical_relaxed")
     if hasattr(parts[0], "column_names"):
-        import pyarrow
-
-        return pyarrow.concat_tables(parts, promote_options="permissive")
+        return _joined_arrow(parts)
     if hasattr(parts[0], "joined"):
         return parts[0].joined(parts)
     return [entry for part in parts for entry in part]
+
+
+def _joined_pandas(parts: list):
+    import pandas
+
+    with suppress(Exception):  # where one type has no value for a cell, it quotes it
+        return pandas.concat(parts)
+    if parts[0].ndim == 1:
+        cells = (pandas.Series(objects_of(p), p.index, object, p.name) for p in parts)
+        return pandas.concat(cells)
+    columns = [[part.iloc[:, i] for part in parts] for i in range(parts[0].shape[1])]
+    return pandas.concat(map(_joined_pandas, columns), axis=1)
+
+
+def _joined_arrow(parts: list):
+    import pyarrow
+
+    parts = [pyarrow.table(part) for part in parts]
+    for i in _of_several_types([map(str, part.schema.types) for part in parts]):
+        # Else a whole number that has no exact float raises, and is quoted.
+        columns = [part.column(i).cast(pyarrow.float64(), safe=False) for part in parts]
+        name = parts[0].column_names[i]
+        pairs = zip(parts, columns, strict=True)
+        parts = [part.set_column(i, name, column) for part, column in pairs]
+    return pyarrow.concat_tables(parts, promote_options="default")
+
+
+def _of_several_types(types) -> list[int]:
+    """Positions of columns that are numbers of several types.
+
+    Of other types a column has one: both libraries make, or refuse to make, other
+    cells of two, such as counts of days of the dates beside numbers.
+
+    Parameters
+    ----------
+    types : list of iterable of str
+        Of the columns of each part; "null" has no value that could change.
+    """
+    several = []
+    for i, column in enumerate(zip(*types, strict=True)):
+        known = {*column} - {"Null", "null"}
+        if len(known) > 1:
+            if not all(map(_NUMBERS.fullmatch, known)):
+                raise TypeError
+            several.append(i)
+    return several
+
+
+_NUMBERS = re.compile(r"u?int\d+|float\d*|double|halffloat", re.IGNORECASE)
