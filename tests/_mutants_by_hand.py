@@ -7356,6 +7356,20 @@ MUTANTS = [
         "sparse and dense batches are joined, or not, when the budget is spent",
     ),
     (
+        "h2267",
+        "_door/readers.py",
+        "    if len(is_taken) == 1:",
+        "    if not is_taken:",
+        "a model that takes no numbers that are text says so when its repair has spent",
+    ),
+    (
+        "h2268",
+        "_door/readers.py",
+        "    for table in (rows, rows.astype(str)):",
+        "    for table in (rows,):",
+        "a model that takes numbers that are text is refused",
+    ),
+    (
         "h2252",
         "postprocessing/_phases.py",
         "isinstance(cv, Real | str) or",

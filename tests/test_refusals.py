@@ -375,6 +375,29 @@ def test_what_an_estimator_of_scikit_learn_takes_is_not_refused(kind):
         refuse_cells(one, table)
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_numbers_that_are_text_are_refused_where_the_model_would_refuse_them():
+    """They were read as numbers here, and the model refused them after the spend."""
+    table, y = np.linspace(0, 1, 80).reshape(40, 2).astype(str), np.arange(40) % 2
+    models = [LinearRegression(), GaussianNB(), BernoulliNB(), LogisticRegression()]
+    models += [DecisionTreeClassifier(), DecisionTreeRegressor(), SVR(), Ridge()]
+    refuses = []
+    for model in models:
+        try:
+            clone(model).fit(table, y)
+        except ValueError:
+            refuses.append(model)
+            with pytest.raises(ValueError, match=r"text, and .* X.astype\(float\)"):
+                refuse_cells(model, table)
+            refuse_cells(model, table.astype(float))
+            with pytest.raises(ValueError, match="Expected 2D array|Expected a 2D"):
+                refuse_cells(model, table[:, 0])
+        else:
+            refuse_cells(model, table)
+    assert 1 < len(refuses) < len(models)
+    refused(decisions(GaussianNB()), "X is an array of text", X.astype(str))
+
+
 @pytest.mark.parametrize("fitted", ["estimator", "group_estimator"])
 def test_a_fitted_model_beside_others_refuses_columns_at_no_cost(fitted):
     """The other model is to be fitted to these rows first."""

@@ -19,7 +19,12 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import check_array, get_tags
 
 from .._shared.domain import domain, finite_sparse, refuse_dates
-from .._shared.guarded import WrappedEstimatorError, ask_wrapped, guarded
+from .._shared.guarded import (
+    WrappedEstimatorError,
+    ask_wrapped,
+    fit_to_made_up,
+    guarded,
+)
 from .._shared.nested import owners
 from .._shared.sklearn import safe_indexing
 from .._wall import learns_nothing
@@ -204,6 +209,27 @@ def _refuse_unread(reader, X) -> None:
                 estimator=reader,
                 input_name="X",
             )
+    of_text = is_plain and X.dtype.kind in "US"
+    if of_text and reads_numbers and not isinstance(reader, DPEstimator):
+        _refuse_text(reader, X.shape[1])
+
+
+def _refuse_text(reader, n_columns: int) -> None:
+    """Refuse numbers that are text where a model takes numbers, and none that are text.
+
+    Half of those of scikit-learn take an array of them; made-up rows tell.
+    """
+    rows, y = np.resize([0.0, 1.0], (40, n_columns)), np.arange(40) % 2
+    is_taken = []
+    for table in (rows, rows.astype(str)):
+        with suppress(Exception):
+            fit_to_made_up(clone(reader), table, y)
+            is_taken.append(table)
+    if len(is_taken) == 1:
+        raise ValueError(
+            f"X is an array of text, and {type(reader).__name__} takes numbers that "
+            "are no text: pass X.astype(float)."
+        )
 
 
 def _reads_numbers(reader, X) -> tuple[bool, bool]:
