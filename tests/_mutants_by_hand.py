@@ -7258,6 +7258,13 @@ MUTANTS = [
         "equalized odds by counts refuse three classes, which they serve",
     ),
     (
+        "h2304",
+        "_cli/report.py",
+        '"epsilon": "inf" if _conditional(r) else _written(r.epsilon),',
+        '"epsilon": _written(r.epsilon),',
+        "the file of a report shows a conditional epsilon as if it held for all",
+    ),
+    (
         "h2173",
         "_door/readers.py",
         'known = hasattr(reader, "__sklearn_tags__")',

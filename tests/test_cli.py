@@ -93,6 +93,7 @@ def test_main_job(tmp_path, capsys):
     assert fair["gap"] < 0.3 * plain["gap"]
     assert plain["epsilon"] == "inf"
     assert private["epsilon"] <= 1.0 and fair["epsilon"] <= 1.0
+    assert all(m["epsilon"] == m["epsilon_if_public"] for m in (plain, private, fair))
     assert fair["error"] < 2 * plain["error"]
     for model in models:
         assert f"{model['error']:.4f}" in out and f"{model['gap']:.4f}" in out
@@ -123,7 +124,11 @@ def test_csv(people, tmp_path, capsys, target, task):
     # What was learnt with noise is within the epsilon.
     learnt = {"the range of age", "the categories of town", "the groups of sex"}
     assert learnt <= set(data["learnt"])
-    assert all(m["epsilon"] <= 1.0 for m in data["models"][1:])
+    assert all(m["epsilon_if_public"] <= 1.0 for m in data["models"][1:])
+    # Who looks at one number is not misled.
+    for model in data["models"][1:]:
+        assert model["epsilon"] == model["guarantee"]["epsilon"] == "inf"
+        assert model["epsilon_if_public"] == model["guarantee"]["epsilon_if_public"]
     # One line for all columns.
     page = (tmp_path / "out" / "report.md").read_text()
     kinds = [line for line in page.splitlines() if line.startswith("- the kind of ")]
@@ -652,7 +657,7 @@ def test_groups_and_classes_have_noise_of_their_own(tmp_path, n_columns):
     assert told["groups"] == ["f", "m", "all others"]
     assert not [fact for fact in told["conditional_on"] if "of sex" in fact]
     assert {"the groups of sex", "the classes of pay"} <= set(told["learnt"])
-    assert told["models"][-1]["epsilon"] <= 1.0
+    assert told["models"][-1]["epsilon_if_public"] <= 1.0
     card = (tmp_path / "out" / "card.md").read_text()
     assert "whether the groups ['f', 'm'] and those of no listed group differ" in card
 
@@ -1655,7 +1660,7 @@ def test_a_blind_model_predicts_without_the_group(staff, tmp_path, capsys):
     model, out = str(tmp_path / "m.skops"), str(tmp_path / "p.csv")
     arguments = [path, "--target", "hired", "--sensitive", "sex", "--drop", "salary"]
     assert run(tmp_path, *arguments, "--blind", "--save", model) == 0
-    assert report(tmp_path)["models"][2]["epsilon"] <= 1
+    assert report(tmp_path)["models"][2]["epsilon_if_public"] <= 1
     rows = [line.split(",") for line in Path(new).read_text().splitlines()]
     without = tmp_path / "without.csv"
     without.write_text("\n".join(",".join(r[:3] + r[4:]) for r in rows) + "\n")
@@ -1756,7 +1761,7 @@ def test_rows_of_one_person_are_told_wherever_epsilon_is(people, tmp_path, capsy
     assert "say how many at most" in pages[1].read_text()
     capsys.readouterr()
     assert run(tmp_path, people(), *base, "--rows-per-person", "3") == 0
-    epsilon = report(tmp_path)["models"][2]["epsilon"]
+    epsilon = report(tmp_path)["models"][2]["epsilon_if_public"]
     for text in (capsys.readouterr().out, *(page.read_text() for page in pages)):
         text = " ".join(text.split())
         (told,) = set(re.findall(r"At most 3; .*? is \(epsilon = ([\d.]+), ", text))
@@ -1787,7 +1792,7 @@ def test_network_as_base_model(staff, tmp_path):
     path, _ = staff
     arguments = [path, "--target", "salary", "--sensitive", "sex", "--drop", "hired"]
     assert run(tmp_path, *arguments, "--base-model", "network") == 0
-    assert report(tmp_path)["models"][2]["epsilon"] <= 1
+    assert report(tmp_path)["models"][2]["epsilon_if_public"] <= 1
 
 
 @pytest.mark.parametrize(

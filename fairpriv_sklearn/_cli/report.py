@@ -361,8 +361,8 @@ def plain_data(study: Study, saved: bool = False) -> dict:
             {
                 "name": r.name,
                 **_figures(r),
-                "epsilon": "inf" if math.isinf(r.epsilon) else r.epsilon,
-                "epsilon_is_conditional": _conditional(r),
+                "epsilon": "inf" if _conditional(r) else _written(r.epsilon),
+                "epsilon_if_public": _written(r.epsilon),
                 "guarantee": r.guarantee and r.guarantee.to_dict(),
             }
             for r in study.results
@@ -376,6 +376,10 @@ def plain_data(study: Study, saved: bool = False) -> dict:
         "remarks": study.table.remarks,
         "warnings": study.warnings,
     }
+
+
+def _written(epsilon: float) -> float | str:
+    return "inf" if math.isinf(epsilon) else epsilon
 
 
 def _figures(r: Result) -> dict:
