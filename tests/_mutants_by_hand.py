@@ -7195,6 +7195,13 @@ MUTANTS = [
         "the identifier of a social security is not told",
     ),
     (
+        "h2282",
+        "postprocessing/_histogram.py",
+        "0.1 * 2.0 ** np.arange(10)",
+        "0.1 * 2.0 ** np.arange(6)",
+        "a small group by itself is put among the others",
+    ),
+    (
         "h2281",
         "_cli/columns.py",
         "|(p|pt|pat|u?subj|hh|",

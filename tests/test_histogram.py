@@ -1117,3 +1117,17 @@ def test_untold_groups_by_chance_and_by_difference(n_groups):
 def test_a_group_without_a_record_is_spread_evenly_without_a_warning():
     pmfs, weights = histogram.exact_estimate(np.array([[1, 3], [0, 0]]))
     assert pmfs.tolist() == [[0.25, 0.75], [0.5, 0.5]] and weights.tolist() == [1, 0]
+
+
+def test_a_small_group_by_itself_is_where_its_counts_are():
+    """Two fifths of it were put among the others, and a repair left half of the gap."""
+    n_bins, variance = 40, 8.0
+    centres = (np.arange(n_bins) + 0.5) / n_bins
+    many = np.exp(-0.5 * ((centres - 0.5) / 0.12) ** 2) * (centres < 0.8)
+    few = (centres > 0.8) / 1.0
+    expected = np.array([20_000 * many / many.sum(), 500 * few / few.sum()])
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        counts = expected + rng.normal(scale=np.sqrt(variance), size=expected.shape)
+        masses, _ = smooth_estimate(counts, n=20_500, noise_variance=variance)
+        assert masses[1, centres < 0.8].sum() < 0.18

@@ -25,11 +25,12 @@ PROFILE_LENGTHS = (0.15, 0.4)
 PROFILE_ROUGHNESS = (0.05, 0.3, 1.5)
 
 # Prior of a group's relative share: variances of its level (1) and its slope, length
-# scales by coordinate, and standard deviations of its smooth part.
+# scales by coordinate, and standard deviations of its smooth part: where a fiftieth of
+# all people are by themselves, their share is fifty times what it is in the mean.
 SHARE_SLOPE = 1.08
 SHARE_LENGTHS_CENTRE = (0.1, 0.2, 0.4, 0.8)
 SHARE_LENGTHS_RANK = (0.15, 0.3, 0.6, 1.2)
-SHARE_AMPLITUDES = np.array([0.1, 0.2, 0.4, 0.8, 1.6])
+SHARE_AMPLITUDES = 0.1 * 2.0 ** np.arange(10)
 
 # A share is at least this part of its largest value: no bin of a group is empty.
 SMALLEST_SHARE = 1e-3
