@@ -61,7 +61,7 @@ from ._task import (
 _CHOICE = "choice"
 _WINNER = "The chosen candidate"
 _WHAT = "the winner of a search over public candidates, fits and scores together"
-_THEOREM = "user_guide/model_selection:search-total"
+_THEOREM = "user_guide/model_selection_proofs:search-total"
 _MANY = 100  # runs for each candidate
 _MOST_RUNS = 10**9  # the number of runs is secret, and paid for by the theorem
 

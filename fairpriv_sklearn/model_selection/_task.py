@@ -136,7 +136,7 @@ class Scores(Query):
     model: Any
 
     name = "scores"
-    theorem = "user_guide/model_selection:model_selection_scores"
+    theorem = "user_guide/model_selection_proofs:model_selection_scores"
 
     @property
     def n_coordinates(self) -> int:

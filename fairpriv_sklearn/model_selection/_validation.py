@@ -35,7 +35,7 @@ from ._plan import ValidationPlan, cost_of_validation, plan_validation, total_of
 from ._scoring import BoundedScore, ConstrainedScore, Reading, table_of
 from ._task import Scores, Task, default_scoring, make_task, unless_it_failed
 
-_THEOREM = "user_guide/model_selection:cross-validation-total"
+_THEOREM = "user_guide/model_selection_proofs:cross-validation-total"
 _MOST_FOLDS = 10_000
 SMALLEST_SHARE = 1e-6  # of a budget; less would be all noise
 
