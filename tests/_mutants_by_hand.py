@@ -2493,6 +2493,20 @@ MUTANTS = [
         "delta of many splits leaves the sampler's error out",
     ),
     (
+        "h2340",
+        "accounting/_composition.py",
+        "        epsilon = min(epsilon, _MAX_EPSILON)\n",
+        "        return delta\n",
+        "delta: the sampler costs nothing where an ideal one leaves nothing",
+    ),
+    (
+        "h2341",
+        "accounting/_composition.py",
+        "        epsilon = min(epsilon, _MAX_EPSILON)\n",
+        "        pass\n",
+        "delta: beyond every budget the sampler is without a bound",
+    ),
+    (
         "h2324",
         "privacy/_attacker.py",
         "dearest = (count * max(map(_square, sides)) for sides, count in splits)",
@@ -7734,9 +7748,6 @@ _PROOFS = {
     ],
     "both ways bound from above at 1e-10": [
         "accounting/_composition.py | if delta < _MIN_GRID_DELTA: | delta < _MIN_GRID_DELTA -> delta <= _MIN_GRID_DELTA",
-    ],
-    "a delta of 1 stays 1: at a smaller epsilon it is no less": [
-        "accounting/_composition.py | if not 0.0 < delta < 1.0: | 1.0 -> 2.0",
     ],
     "how many answers are remembered": [
         "privacy/_composition.py | self._fitting = (total, *self._fitting[:7]) | 7 -> 8",

@@ -800,6 +800,19 @@ def test_arguments_are_checked(call, message):
 CALIBRATIONS = [calibrate_poisson, calibrate_without_replacement]
 
 
+@pytest.mark.parametrize("mu", [1e-9, 1e-5])
+def test_the_sampler_is_paid_for_where_nothing_else_is_left(mu):
+    """It was 0 where the delta of an ideal sampler underflows."""
+    events = [GaussianEvent(mu, 10**9)]
+    assert _gaussian.gaussian_log_delta(mu, np.array([1e-3]))[0] < -5000
+    # About 1 - exp(epsilon - 2 error): falls as epsilon grows.
+    at_zero, found = compose_delta(events, 0.0), compose_delta(events, 1e-3)
+    assert found == approx(at_zero - 1e-3, rel=1e-2)
+    assert compose_epsilon(events, found * (1 - 1e-6)) > 1e-3
+    assert compose_delta(events, 0.1) < 1e-300
+    assert compose_delta(events, math.inf) == 0.0
+
+
 @pytest.mark.parametrize("epsilon", [1e6, 1e20, 1e150, 1e300])
 def test_huge_numbers_compose_without_overflow(epsilon):
     """A huge loss stays huge, or becomes infinite; nothing raises."""

@@ -22,6 +22,7 @@ from ._events import (
 )
 from ._gaussian import (
     _COMPOSITION_MARGIN,
+    _MAX_EPSILON,
     SMALLEST_Q,
     _check_budget,
     _check_sampling,
@@ -332,11 +333,12 @@ def _with_sampler_loss(
     delta = ideal_delta(epsilon)
     if n_draws == 0:
         return delta
+    if delta == 0.0:  # at most what it is at a smaller epsilon, of a known error
+        epsilon = min(epsilon, _MAX_EPSILON)
     # Every delta1 gives a bound; a few rounds find the one a calibration chooses.
     for _ in range(5):
-        if not 0.0 < delta < 1.0:
-            break
-        log_delta1, log_loss = _sampler_log_delta1(epsilon, delta)
+        # What is nothing at epsilon need not be at one that is smaller by the error.
+        log_delta1, log_loss = _sampler_log_delta1(epsilon, delta or math.ulp(0.0))
         error = _sampler_error(log_delta1, n_draws)
         if error > 1.0:
             return 1.0
