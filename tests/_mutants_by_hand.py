@@ -2507,6 +2507,13 @@ MUTANTS = [
         "delta: beyond every budget the sampler is without a bound",
     ),
     (
+        "h2342",
+        "privacy/_attacker.py",
+        "    return sum(drawn) + sum(map(_n_draws, sides))\n",
+        "    return sum(drawn) + max(map(_n_draws, sides), default=0)\n",
+        "of several records of a person only one side of a split is drawn for",
+    ),
+    (
         "h2324",
         "privacy/_attacker.py",
         "dearest = (count * max(map(_square, sides)) for sides, count in splits)",

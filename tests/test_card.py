@@ -393,6 +393,19 @@ def test_gaussian_and_pure_noise_of_several_records(k, each):
     assert 0.99e-5 < exact <= 1e-5
 
 
+def test_several_records_pay_for_the_draws_of_both_sides_of_a_split():
+    """Those of the cheaper side were not counted."""
+    for left, right in ((0.3, 0.3), (0.3, 0.2), (0.2, 0.3)):
+        sides = [GaussianEvent(left, 10**9)], [GaussianEvent(right, 10**9)]
+        split = MaximumEvent(*sides)
+        nested = MaximumEvent([split], [GaussianEvent(0.1, 10**9)])
+        for event, n_draws in ((split, 2 * 10**9), (nested, 3 * 10**9)):
+            _, epsilon, delta = told((event,), 1e-3, 2)
+            expected = compose_epsilon([GaussianEvent(0.6, n_draws)], 1e-3)
+            assert delta == 1e-3
+            assert expected <= epsilon <= expected * (1 + 1e-6)
+
+
 def test_several_records_on_both_sides_of_a_split():
     """Of two records one may be on either side: together they pay for both."""
     split = MaximumEvent([PureEvent(1.0)], [GaussianEvent(1.0)])

@@ -7,6 +7,7 @@ from scipy.special import ndtr, ndtri
 
 from ..accounting import (
     GaussianEvent,
+    MaximumEvent,
     PureEvent,
     _everything,
     _parted,
@@ -85,8 +86,7 @@ def of_several(guarantee: PrivacyGuarantee, n_records: int) -> tuple[float, floa
     found = n_records * min(kept, compose_epsilon(events, 0.0))
     mu = gaussian_parameter(guarantee)
     if mu is not None:
-        n_draws = _everything(*_parted(events)).n_draws
-        event = GaussianEvent(n_records * mu * (1 + 1e-9), n_draws)
+        event = GaussianEvent(n_records * mu * (1 + 1e-9), _n_draws(events))
         found = min(found, compose_epsilon([event], delta))
     # Release by release; records on either side of a split pay for both.
     if all(isinstance(one, GaussianEvent | PureEvent) for one in events):
@@ -102,6 +102,14 @@ def of_several(guarantee: PrivacyGuarantee, n_records: int) -> tuple[float, floa
         return found, delta
     least = min(multiples, key=chained)
     return n_records * least, chained(least)
+
+
+def _n_draws(events) -> int:
+    """How many numbers are drawn, on both sides of splits."""
+    splits = [event for event in events if isinstance(event, MaximumEvent)]
+    sides = (side for split in splits for side in (split.left, split.right))
+    drawn = (getattr(event, "n_draws", 0) for event in events)
+    return sum(drawn) + sum(map(_n_draws, sides))
 
 
 def _largest_loss(guarantee: PrivacyGuarantee) -> float:
