@@ -2521,6 +2521,13 @@ MUTANTS = [
         "an attacker's gain is that against the records on the cheaper sides",
     ),
     (
+        "h2325",
+        "postprocessing/_histogram.py",
+        "LARGE_DOUBT * (SHARE_AMPLITUDES > USUAL_AMPLITUDE)",
+        "0.0",
+        "noise puts a small group by itself",
+    ),
+    (
         "h1776",
         "preprocessing/_table_encoder.py",
         "now if was.declared.kind else now.with_texts(seen, total, scale, doubt)",

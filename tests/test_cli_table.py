@@ -328,7 +328,7 @@ def test_such_cells_of_many_columns_are_told_of_in_one_sentence(load, n_columns)
     else:
         assert told == [
             "27 cells of 5 columns, not a number, count as missing: 9 of f0, 6 of f4, "
-            "5 of f3, 4 of f2, and of each other one no more"
+            "5 of f3, 4 of f2, and no more of any other"
         ]
 
 

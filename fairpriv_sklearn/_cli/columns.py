@@ -459,7 +459,7 @@ def odd_notes(parsed: Iterable[Parsed]) -> list[str]:
         total = sum(p.n_odd for p in columns)
         named = ", ".join(f"{p.n_odd:,} of {p.name}" for p in most)
         note = _odd_note(total, f"{len(columns)} columns", kind)
-        notes.append(f"{note}: {named}, and of each other one no more")
+        notes.append(f"{note}: {named}, and no more of any other")
     return notes
 
 

@@ -31,6 +31,8 @@ SHARE_SLOPE = 1.08
 SHARE_LENGTHS_CENTRE = (0.1, 0.2, 0.4, 0.8)
 SHARE_LENGTHS_RANK = (0.15, 0.3, 0.6, 1.2)
 SHARE_AMPLITUDES = 0.1 * 2.0 ** np.arange(10)
+# Noise alone may look like that: it needs so much more evidence than a usual one.
+USUAL_AMPLITUDE, LARGE_DOUBT = 1.6, 6.0
 
 # A share is at least this part of its largest value: no bin of a group is empty.
 SMALLEST_SHARE = 1e-3
@@ -372,6 +374,7 @@ def _fit_shares(
     inner = np.eye(factor.shape[1]) + scaled
     beta = np.linalg.solve(inner, moments[..., None])[..., 0]
     evidence = 0.5 * (moments * beta).sum(axis=2) - 0.5 * np.linalg.slogdet(inner)[1]
+    evidence -= LARGE_DOUBT * (SHARE_AMPLITUDES > USUAL_AMPLITUDE)
 
     groups = np.arange(len(residual))
     best = evidence.argmax(axis=1)
