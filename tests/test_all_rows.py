@@ -23,7 +23,7 @@ from fairpriv_sklearn.linear_model import (
     DPWassersteinLogisticRegression,
 )
 from fairpriv_sklearn.model_selection import DPGridSearchCV, expected_error
-from fairpriv_sklearn.model_selection._candidates import _budgets
+from fairpriv_sklearn.model_selection._candidates._making import _budgets
 from fairpriv_sklearn.model_selection._plan import FitShare
 from fairpriv_sklearn.neural_network import DPWassersteinMLPClassifier
 from fairpriv_sklearn.postprocessing import DP2DPClassifier, DPBarycenterRegressor
