@@ -2528,6 +2528,20 @@ MUTANTS = [
         "noise puts a small group by itself",
     ),
     (
+        "h2326",
+        "postprocessing/_histogram.py",
+        "USUAL_AMPLITUDE, LARGE_DOUBT = 1.6, 6.0",
+        "USUAL_AMPLITUDE, LARGE_DOUBT = 1.6, 12.0",
+        "a small group by itself needs more evidence than it was measured with",
+    ),
+    (
+        "h2327",
+        "postprocessing/_histogram.py",
+        "USUAL_AMPLITUDE, LARGE_DOUBT = 1.6, 6.0",
+        "USUAL_AMPLITUDE, LARGE_DOUBT = 1.6, 0.5",
+        "noise puts a small group by itself with nearly no evidence",
+    ),
+    (
         "h1776",
         "preprocessing/_table_encoder.py",
         "now if was.declared.kind else now.with_texts(seen, total, scale, doubt)",

@@ -1146,3 +1146,15 @@ def test_noise_alone_does_not_put_a_group_by_itself(monkeypatch):
             counts = rng.poisson(expected) + rng.normal(scale=3, size=expected.shape)
             found.append(smooth_estimate(counts, n=6300, noise_variance=9.0)[0])
     np.testing.assert_allclose(found[:10], found[10:])
+
+
+def test_a_group_of_200_is_by_itself_where_the_evidence_just_suffices():
+    centres = (np.arange(40) + 0.5) / 40
+    many = np.exp(-0.5 * ((centres - 0.5) / 0.12) ** 2) * (centres < 0.8)
+    few = np.where(centres > 0.8, 25.0, 0.0)  # 200 people
+    expected = np.array([4000 * many / many.sum(), few])
+    for seed in (0, 1, 2, 4):
+        rng = np.random.default_rng(seed)
+        counts = expected + rng.normal(scale=math.sqrt(50), size=expected.shape)
+        masses, _ = smooth_estimate(counts, n=4200, noise_variance=50.0)
+        assert masses[1, centres < 0.8].sum() < 0.4
