@@ -3343,6 +3343,13 @@ MUTANTS = [
         "ledger: a spend inside a spend of one file waits for itself",
     ),
     (
+        "h2360",
+        "privacy/_store.py",
+        "        with suppress(BaseException):\n            is_held",
+        "        with suppress(Exception):\n            is_held",
+        "ledger: an interrupt while a fork waits locks every ledger for good",
+    ),
+    (
         "h921",
         "privacy/_store.py",
         "            self.ledgers = before",

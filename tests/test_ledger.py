@@ -741,6 +741,38 @@ print(json.dumps([codes, labels.count("child"), len(labels), ledger.total().epsi
     assert epsilon == pytest.approx(0.01 * n_spends)
 
 
+@needs_fork
+def test_an_interrupt_while_a_fork_waits_for_a_spend_locks_nothing(path):
+    code = """
+import faulthandler, json, os, signal, sys, threading, time
+from fairpriv_sklearn.accounting import PureEvent
+from fairpriv_sklearn.privacy import PrivacyGuarantee, PrivacyLedger
+faulthandler.dump_traceback_later(60, exit=True)
+inside = threading.Event()
+class Mirror:
+    def spend(self, epsilon, delta):
+        inside.set()
+        time.sleep(0.6)
+fit = PrivacyGuarantee(0.5, 0.0, "replace_one", "counts", (PureEvent(0.5),))
+ledger = PrivacyLedger(10, 0.0, sys.argv[1], mirror=Mirror())
+other = PrivacyLedger(10, 0.0, sys.argv[1])
+thread = threading.Thread(target=ledger.spend, args=(fit,))
+thread.start()
+inside.wait()
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+signal.setitimer(signal.ITIMER_REAL, 0.2)
+child = os.fork()
+if child == 0:
+    other.spend(fit)
+    os._exit(7)
+codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])]
+thread.join()
+other.spend(fit)
+print(json.dumps([codes, other.total().epsilon]))
+"""
+    assert run(code, path) == [[7], 1.5]
+
+
 # --- The file -------------------------------------------------------------------------
 
 

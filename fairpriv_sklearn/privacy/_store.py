@@ -33,17 +33,23 @@ def _lock_of(name: str) -> threading.RLock:
 
 
 def _before_fork() -> None:
-    _REGISTRY.acquire()
-    _held[:] = _LOCKS.values()
-    for lock in _held:
-        lock.acquire()
+    _hold(_REGISTRY)
+    for lock in list(_LOCKS.values()):
+        _hold(lock)
+
+
+def _hold(lock) -> None:
+    """Wait for a lock: Python forks also where a handler of signals raises here."""
+    is_held = False
+    while not is_held:
+        with suppress(BaseException):
+            is_held = lock.acquire()
+    _held.append(lock)
 
 
 def _after_fork() -> None:
-    for lock in _held:
-        lock.release()
-    _held.clear()
-    _REGISTRY.release()
+    while _held:
+        _held.pop().release()
 
 
 if hasattr(os, "register_at_fork"):
