@@ -3350,6 +3350,13 @@ MUTANTS = [
         "ledger: an interrupt while a fork waits locks every ledger for good",
     ),
     (
+        "h2361",
+        "privacy/_store.py",
+        "quote(os.fsencode(path))",
+        "quote(path)",
+        "ledger: a file whose name is no UTF-8 is made and cannot be read",
+    ),
+    (
         "h921",
         "privacy/_store.py",
         "            self.ledgers = before",

@@ -786,6 +786,15 @@ def test_an_existing_ledger_is_resumed_with_its_own_cap_only(path):
     assert PrivacyLedger(math.inf, 0.0, path.with_suffix(".other")).epsilon == math.inf
 
 
+@pytest.mark.skipif(os.name != "posix", reason="names of files are bytes there")
+def test_a_file_may_have_a_name_that_is_no_utf_8(tmp_path):
+    name = os.fsdecode(b"caf\xe9 ?#%41")
+    PrivacyLedger(2, path=tmp_path / name).spend(PURE)
+    assert name in os.listdir(tmp_path)
+    again = pickle.loads(pickle.dumps(PrivacyLedger(2, path=tmp_path / name)))
+    assert again.total() == (1.0, 0.0)
+
+
 def test_a_missing_folder_raises(tmp_path):
     with pytest.raises(FileNotFoundError):
         PrivacyLedger(1, 0.0, tmp_path / "nowhere" / "ledger")

@@ -312,7 +312,7 @@ def _connect(path: str) -> Iterator[sqlite3.Connection]:
         )
     try:
         # mode=rw: SQLite must not create the file if it vanished just now.
-        where = f"file:{quote(path)}?mode=rw"
+        where = f"file:{quote(os.fsencode(path))}?mode=rw"
         opened = sqlite3.connect(
             where, uri=True, timeout=_BUSY_SECONDS, isolation_level=None
         )
