@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from sklearn.frozen import FrozenEstimator
 
@@ -70,11 +71,17 @@ def budget_of_steps(estimator, epsilon, delta, shares=None) -> dict:
     if len(relations) > 1:
         raise ValueError("All private steps need the same `neighboring`.")
     tree = _tree(steps, shares or {}, delta)
-    nodes = list(_nodes(tree))
-    if math.isinf(epsilon):
-        return {node.path: (math.inf, node.cost.delta) for node in nodes}
     # What they stand in adds them up with others, as often as there are repairs.
     fixed = _with_rooms(frozen_events(estimator), 1 + 2 * len(steps))
+    return dict(_budgets(tree, fixed, epsilon, delta))
+
+
+@lru_cache(maxsize=256)  # searches and ensembles ask for the same many times
+def _budgets(tree, fixed, epsilon, delta) -> tuple:
+    """Place of every step, and its (epsilon, delta)."""
+    nodes = list(_nodes(tree))
+    if math.isinf(epsilon):
+        return tuple((node.path, (math.inf, node.cost.delta)) for node in nodes)
     scales = {node.path: 1.0 for node in nodes}
 
     def total(scales) -> float:
@@ -86,10 +93,11 @@ def budget_of_steps(estimator, epsilon, delta, shares=None) -> dict:
         paths = [node.path for node in group]
         factor = _largest_factor(paths, scales, total, epsilon * _AIM)
         scales |= {path: scales[path] * factor for path in paths}
-    return {
-        node.path: (node.cost.epsilon(scales[node.path] * node.weight), node.cost.delta)
-        for node in nodes
-    }
+    epsilons = (n.cost.epsilon(scales[n.path] * n.weight) for n in nodes)
+    return tuple(
+        (node.path, (own, node.cost.delta))
+        for node, own in zip(nodes, epsilons, strict=True)
+    )
 
 
 def _check(epsilon, delta, shares) -> None:
