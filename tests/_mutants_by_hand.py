@@ -3357,6 +3357,27 @@ MUTANTS = [
         "ledger: a file whose name is no UTF-8 is made and cannot be read",
     ),
     (
+        "h2362",
+        "_door/groups.py",
+        "return array if array.tolist() == groups else _object_array(groups)",
+        "return array",
+        "groups: two that differ by a zero at the end become one",
+    ),
+    (
+        "h2363",
+        "_door/labels.py",
+        'if array.dtype.kind in "US" and array.tolist() != labels:',
+        "if False:",
+        "classes: two that differ by a zero at the end become one",
+    ),
+    (
+        "h2364",
+        "_shared/arguments.py",
+        "    except (OverflowError, TypeError):",
+        "    except OverflowError:",
+        "labels: spans of time as classes of a wrapped model cost the budget",
+    ),
+    (
         "h921",
         "privacy/_store.py",
         "            self.ledgers = before",

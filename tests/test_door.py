@@ -1,5 +1,6 @@
 """What comes in through the door: ranges, labels, and numbers that are written down."""
 
+import enum
 import math
 from decimal import Decimal
 
@@ -97,6 +98,21 @@ def test_classes_that_are_given_are_sorted_and_no_fact_of_the_data():
         assert "x" not in str(raised.value).replace("public", "") and "7" not in str(
             raised.value
         )
+
+
+def test_classes_that_differ_by_a_zero_at_the_end_stay_two():
+    y = np.array(["a", "a\0", "a"], dtype=object)
+    codes, classes, _ = encode_labels(y, ["a\0", "a"])
+    assert classes.tolist() == ["a", "a\0"] and codes.tolist() == [0, 1, 0]
+
+
+def test_classes_without_an_order_are_refused_in_one_sentence():
+    class Sex(enum.Enum):
+        F = "f"
+        M = "m"
+
+    with pytest.raises(TypeError, match="classes must list labels that have an order"):
+        encode_labels([Sex.F, Sex.M], list(Sex))
 
 
 @pytest.mark.parametrize("least", [1, 2])

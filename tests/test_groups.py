@@ -242,6 +242,18 @@ def test_labels_keep_their_type_in_arrays():
     assert as_label_array(["a", "b"]).tolist() == ["a", "b"]
     assert as_label_array(["a", 1]).tolist() == ["a", 1]
     assert as_label_array([("f", 1), ("m", 2)]).tolist() == [("f", 1), ("m", 2)]
+    for listed in (["a", "a\0"], ["a\0", "b"], [b"a", b"a\0"], [b"a", "b"], [1, 2**70]):
+        assert as_label_array(listed).tolist() == listed
+
+
+@pytest.mark.parametrize("listed", [None, ["a", "a\0"]])
+def test_groups_that_differ_by_a_zero_at_the_end_stay_two(listed):
+    labels, model = np.array(["a", "a\0", "a"], dtype=object), Model(groups=listed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyLeakWarning)
+        codes, _, _ = fit_groups(model, X[:3], labels)
+    assert codes.tolist() == predict_groups(model, X[:3], labels)[0].tolist()
+    assert codes.tolist() == [0, 1, 0]
 
 
 def test_order_of_groups_is_that_of_the_public_list():
@@ -451,6 +463,8 @@ def test_labels_that_floats_cannot_tell_apart_are_refused(listed):
     with pytest.raises(ValueError, match="groups lists whole numbers that"):
         public_labels("groups", listed)
     public_labels("groups", [10**400, 2**53 - 1, 2**53, ("a", 1)])
+    spans = [np.timedelta64(1, "s"), np.timedelta64(2, "s")]  # NumPy's integers
+    assert public_labels("groups", spans) == spans
 
 
 def test_a_label_that_cannot_be_compared_is_unknown_and_not_quoted():

@@ -408,12 +408,11 @@ def encode_groups(labels: list | np.ndarray, groups: list) -> np.ndarray:
 
 
 def as_label_array(groups: list) -> np.ndarray:
-    """One-dimensional array of labels, also when they are tuples."""
-    if any(isinstance(group, tuple) for group in groups) or (
-        len({isinstance(group, str) for group in groups}) > 1
-    ):
+    """One-dimensional array that reads back as these labels, also tuples."""
+    if any(isinstance(group, tuple) for group in groups):
         return _object_array(groups)
-    return np.asarray(groups)
+    array = np.asarray(groups)  # text of some, and no zeros at the end of a text
+    return array if array.tolist() == groups else _object_array(groups)
 
 
 def sensitive_positions(estimator, n_features: int) -> list[int]:

@@ -68,7 +68,14 @@ def public_classes(classes, least=2) -> np.ndarray:
     if len(labels) < least:
         raise ValueError(f"classes must list {least} labels or more, got {labels!r}.")
     refuse_mixed("classes", classes)
-    return np.unique(np.asarray(classes))
+    array = np.asarray(classes)
+    if array.dtype.kind in "US" and array.tolist() != labels:  # zeros at the end
+        array = np.array(labels, dtype=object)
+    try:
+        return np.unique(array)
+    except TypeError:
+        pass
+    raise TypeError(f"classes must list labels that have an order, got {labels!r}.")
 
 
 def label_codes(y: np.ndarray, classes: np.ndarray) -> np.ndarray:

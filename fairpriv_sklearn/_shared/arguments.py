@@ -320,7 +320,7 @@ def _in_double_precision(label):
         return tuple(map(_in_double_precision, label))
     try:
         return float(label) if is_number(label) else label
-    except OverflowError:
+    except (OverflowError, TypeError):  # a span of time is a number for NumPy
         return label
 
 
