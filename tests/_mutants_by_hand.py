@@ -6824,6 +6824,20 @@ MUTANTS = [
         "a ledger pays the whole budget instead of what fits compose to",
     ),
     (
+        "h2400",
+        "privacy/_report.py",
+        """return ("0", "0") if step.status == "public" else ("inf", "-")""",
+        """return ("inf", "-") if step.status == "uncovered" else ("0", "0")""",
+        "a report's table gives a step that is only supposed to learn nothing for 0",
+    ),
+    (
+        "h2401",
+        "privacy/_report.py",
+        """math.inf if step.status == "uncovered" else step.guarantee.epsilon""",
+        """step.guarantee.epsilon""",
+        "a report's table gives an uncovered step the epsilon of one of its fits",
+    ),
+    (
         "h2124",
         "privacy/_card.py",
         "        if isinstance(event, EitherEvent):\n",

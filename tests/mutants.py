@@ -212,6 +212,7 @@ OTHERS = {
     "privacy/_ledger.py": "ledger",
     "privacy/_metas.py": "privacy_steps",
     "privacy/_plain_step.py": "privacy_steps",
+    "privacy/_report.py": "privacy_report",
     "privacy/_steps.py": "privacy_steps",
     "privacy/_store.py": "ledger",
     "privacy/_walk.py": "privacy_steps",

@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -281,8 +282,12 @@ def test_a_function_of_ones_own_is_a_condition():
     assert report.guarantee.epsilon == math.inf
     assert report.guarantee.epsilon_if_public == 1.0
     assert report.steps[0].status == "conditional" and "ufunc" in report.steps[0].fix
+    row = "| functiontransformer | FunctionTransformer | {} |"
+    assert row.format("conditional | inf | -") in report.to_markdown()
     centred.__fairpriv_row_pure__ = True  # a false declaration is its author's
-    declared = privacy_report(pipeline).guarantee
+    report = privacy_report(pipeline)
+    assert row.format("public | 0 | 0") in report.to_markdown()
+    declared = report.guarantee
     assert declared.epsilon == 1.0 and condition in declared.assumptions
 
 
@@ -346,6 +351,10 @@ def test_a_private_step_with_an_uncovered_part():
     assert report.guarantee.events == (PureEvent(1.0),)
     assert "declare it" in report.to_markdown()
     assert privacy_report(model).guarantee.uncovered == ("estimator",)
+    # nor is a guarantee one of its own where other fits came before
+    step = replace(report.steps[1], guarantee=PrivateModel(2.0).fit(X).privacy_)
+    row = "| privatemodel | PrivateModel | uncovered | inf | 0 |"
+    assert row in replace(report, steps=(step,)).to_markdown()
 
 
 def test_steps_for_different_relations_raise():

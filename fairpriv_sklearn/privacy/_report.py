@@ -1,5 +1,6 @@
 """The privacy of a whole pipeline, step by step."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -246,5 +247,6 @@ def guarantee_of(estimator, *, before=None) -> PrivacyGuarantee | None:
 
 def _prices(step: StepPrivacy) -> tuple[str, str]:
     if step.guarantee is None:
-        return ("inf", "-") if step.status == "uncovered" else ("0", "0")
-    return round_up(step.guarantee.epsilon), round_up(step.guarantee.delta)
+        return ("0", "0") if step.status == "public" else ("inf", "-")
+    epsilon = math.inf if step.status == "uncovered" else step.guarantee.epsilon
+    return round_up(epsilon), round_up(step.guarantee.delta)
