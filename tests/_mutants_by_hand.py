@@ -6824,6 +6824,20 @@ MUTANTS = [
         "a ledger pays the whole budget instead of what fits compose to",
     ),
     (
+        "h2402",
+        "_cli/saved.py",
+        "            labels[unknown] = OTHER_GROUP\n",
+        "            pass\n",
+        "rows of an unknown group are said to count as others, and do not",
+    ),
+    (
+        "h2403",
+        "_cli/saved.py",
+        """        y = np.clip(y, *content["bounds"])\n""",
+        "        pass\n",
+        "a saved model answers beyond the range of its target",
+    ),
+    (
         "h2400",
         "privacy/_report.py",
         """return ("0", "0") if step.status == "public" else ("inf", "-")""",

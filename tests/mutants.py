@@ -128,6 +128,7 @@ OTHERS = {
     "_cli/learnt.py": "cli",
     "_cli/models.py": "cli_files",
     "_cli/report.py": "cli_files",
+    "_cli/saved.py": "cli_files",
     "_cli/study.py": "cli_files",
     "_cli/synthetic.py": "cli_synthetic",
     "_cli/table.py": "cli_table",

@@ -197,6 +197,31 @@ def test_every_model_that_is_saved_can_be_read(
     assert status == 0 and "2 predictions written" in said, said
 
 
+def test_a_group_that_a_model_does_not_know(model, predict, tmp_path, monkeypatch):
+    """Its rows are of the others where these are a group, and the remark says so."""
+    skops, asked = pytest.importorskip("skops.io"), []
+    content = skops.loads(model, trusted=all_types(model))
+    other = content["groups"][-1]
+    assert content["groups"] == ["f", "m", other]
+
+    def answer(self, X, sensitive_features):
+        asked.append(list(sensitive_features))
+        return np.array([-99.0, 99.0])
+
+    monkeypatch.setattr(type(content["model"]), "predict", answer)
+    for groups, label, told in (
+        (["f", other], other, f"counted as {other!r}"),
+        (["f", "w"], "m", "treated like everybody together"),
+    ):
+        status, said = predict(skops.dumps({**content, "groups": groups}))
+        assert status == 0 and asked.pop() == ["f", label]
+        assert f"! 1 row of a group that the model does not know, {told}\n" in said
+        # what a model says is within the range of the target, as it was learnt
+        answers = (tmp_path / "p.csv").read_text().splitlines()[1:]
+        assert [float(one.split(",")[-1]) for one in answers] == content["bounds"]
+    assert "does not know" not in predict(model)[1] and asked.pop() == ["f", "m"]
+
+
 @pytest.mark.parametrize("template", ["", ', "categories": [false, true]'])
 @pytest.mark.parametrize("words", [("nein", "ja"), ("False", "true"), ("0", "1")])
 def test_a_model_reads_a_flag_as_it_learnt_it(tmp_path, capsys, words, template):
