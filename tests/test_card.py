@@ -576,9 +576,10 @@ def test_an_audit_without_a_replay_says_nothing_of_one(model):
         "Not refuted by 7 fits to 3 pairs of neighbouring tables; epsilon is at least "
         "0 with confidence 0.999."
     )
-    seen = replace(seen, violated=True, conclusive=False)
+    seen = replace(seen, violated=True, conclusive=False, confidence=0.99999999)
     said = deployment_card(model, {"audit": seen}).answers("evidence")[1]
-    assert said.startswith("REFUTED by") and said.endswith("; not conclusive.")
+    assert said.startswith("REFUTED by")
+    assert said.endswith("with confidence 0.9999; not conclusive.")  # not 1
 
 
 def test_a_step_says_what_is_assumed_and_what_to_do_if_anything_is(model):
@@ -615,6 +616,32 @@ def test_one_release_and_many(model):
     assert "1 release," in one["release_type_details"]
     assert "2 releases" in two["release_type_details"]
     assert "Not known." in unknown["release_type_details"]
+
+
+@pytest.mark.parametrize(
+    ("caveat", "told"),
+    [
+        ({}, ""),
+        ({"uncovered": ("a", "b")}, " Left out, for nobody knows its cost: a, b."),
+        ({"conditional_on": ("a",)}, " Only if these are public, or hold: a."),
+        (
+            {"noise_is_secure": False},
+            " The noise of some was drawn from a seed: who knows it knows all.",
+        ),
+    ],
+)
+def test_what_a_total_of_releases_leaves_out_is_said(model, caveat, told):
+    """It read as if all were paid for."""
+    ledger, stated = PrivacyLedger(5.0), guarantee(PureEvent(0.5), delta=0.0)
+    for n, spends in enumerate(("0 releases", "1 release", "2 releases")):
+        card = deployment_card(model, {"ledger": ledger})
+        (line,) = [line for line in card.lines if line.item == "all releases"]
+        spent = f"(epsilon = {n / 2:g}, delta = 0) together."
+        assert line.answer == (
+            f"{spends}, this one included if it was charged: {spent}{told * (n > 1)}"
+        )
+        assert (line.status == "private") == (n < 2 or not told)
+        ledger.spend(stated.qualified(**caveat) if n else stated)
 
 
 def test_a_condition_is_said_beside_every_number_that_rests_on_it(model):

@@ -322,6 +322,9 @@ def test_frame_and_markdown(new_ledger):
     assert "epsilon = 1.5 of 5 spent at delta = 0, 3.5 left" in text
     assert "| 1 | a\\|b | 1 | 0 | replace_one | noise | nothing | 20" in text
     assert "| 2 | second | 0.5 | 0 | replace_one | noise | base | 20" in text
+    seeded = PURE.qualified(noise_is_secure=False, conditional_on=["groups"])
+    ledger.spend(seeded)
+    assert "| noise | groups, noise from a seed | 20" in ledger.to_markdown()
 
 
 def test_prices_are_shown_no_lower_than_they_are(new_ledger):

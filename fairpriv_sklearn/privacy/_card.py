@@ -383,12 +383,24 @@ class DeploymentCard:
             yield "all releases", told, "to fill in"
             return
         epsilon, delta = map(round_up, ledger.total())
-        n = len(ledger.spends())
+        spends = ledger.spends()
         told = (
-            f"{n} release{'s' * (n > 1)}, this one included if it was charged: "
-            f"(epsilon = {epsilon}, delta = {delta}) together."
+            f"{len(spends)} release{'s' * (len(spends) != 1)}, this one included if it "
+            f"was charged: (epsilon = {epsilon}, delta = {delta}) together."
         )
-        yield "all releases", told, "private"
+        bare, supposed = (
+            ", ".join(dict.fromkeys(name for one in spends for name in one[kind]))
+            for kind in ("uncovered", "conditional_on")
+        )
+        if bare:
+            told += f" Left out, for nobody knows its cost: {bare}."
+        if supposed:
+            told += f" Only if these are public, or hold: {supposed}."
+        seeded = not all(one["noise_is_secure"] for one in spends)
+        if seeded:
+            told += " The noise of some was drawn from a seed: who knows it knows all."
+        is_whole = not (bare or supposed or seeded)
+        yield "all releases", told, "private" if is_whole else "not covered"
 
     def _who_sees(self) -> Iterator[tuple]:
         yield (
@@ -436,7 +448,7 @@ class DeploymentCard:
                 f"{'REFUTED' if audit.violated else 'Not refuted'} by "
                 f"{audit.n_fits} fits to {audit.n_pairs} pairs of neighbouring tables; "
                 f"epsilon is at least {round_down(audit.epsilon_lower, 3)} with "
-                f"confidence {audit.confidence:g}"
+                f"confidence {round_down(audit.confidence)}"
                 f"{'' if audit.conclusive else '; not conclusive'}."
             )
             ratio = audit.largest_ratio

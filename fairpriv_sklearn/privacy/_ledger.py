@@ -312,8 +312,10 @@ class PrivacyLedger:
         rows = []
         for number, one in enumerate(self.spends(), start=1):
             price = round_up(one["epsilon"]), round_up(one["delta"])
-            bare = ", ".join((*one["uncovered"], *one["conditional_on"])) or "nothing"
-            said = one["neighboring"], one["mechanism"], bare, one["time"]
+            seed = () if one["noise_is_secure"] else ("noise from a seed",)
+            bare = (*one["uncovered"], *one["conditional_on"], *seed)
+            not_covered = ", ".join(bare) or "nothing"
+            said = one["neighboring"], one["mechanism"], not_covered, one["time"]
             rows.append([str(number), one["label"], *price, *said])
         name = markdown_line(repr(self._dataset))
         return (
