@@ -28,13 +28,24 @@ from fairpriv_sklearn._shared.sklearn import StrOptions
 from fairpriv_sklearn.accounting import (
     GaussianEvent,
     PureEvent,
+    compose_epsilon,
+    gaussian_epsilon,
     gaussian_mu,
 )
-from fairpriv_sklearn.audit import _contest, _estimator, _tape, audit_estimator
+from fairpriv_sklearn.audit import (
+    _contest,
+    _estimator,
+    _replay,
+    _tape,
+    audit_estimator,
+)
 from fairpriv_sklearn.audit._claim import Claim
 from fairpriv_sklearn.audit._contest import Contest, Light, apart
-from fairpriv_sklearn.audit._outcome import Outcome, differences, run
+from fairpriv_sklearn.audit._outcome import Outcome, differences, leaves_of, run
 from fairpriv_sklearn.audit._replay import (
+    Finding,
+    ReplayReport,
+    additive_noise,
     compare,
     fresh_copy,
     maker_of,
@@ -915,6 +926,124 @@ def test_of_what_may_be_refused_only_a_quoted_cell_counts():
     assert finding.kind == "leak" and finding.violates
 
 
+def test_the_words_of_a_replay():
+    report = ReplayReport([], {"p": 0.5}, 1)
+    start = "largest change over claimed sensitivity"
+    assert str(report) == f"1 pair replayed; {start} 0.5; nothing found."
+    found = [Finding("leak", "p", "it leaks", True)]
+    report = ReplayReport(found, {"p": 1.00001, "q": math.nan}, 2, 1)
+    assert str(report) == (
+        f"2 pairs replayed; {start} 1.001; VIOLATED found. Neither table of 1 of them "
+        "could be fitted, which tells nothing.\n- p: it leaks"
+    )
+    assert report.to_dict()["ratios"] == {"p": 1.00001, "q": None}
+
+
+# --- noise that is added --------------------------------------------------------------
+
+G, L = "gaussian", "laplace"
+
+
+def drawn(output, families, **tape):
+    """Four fits that give these numbers of their draws."""
+    draws = np.random.default_rng(0).normal(size=(4, len(families)))
+    told = {"releases": [], "other_randomness": [], **tape}
+    return [
+        Outcome(
+            SimpleNamespace(a=np.array(output(*z), float)),
+            tape=SimpleNamespace(
+                draws=[(f, np.array([x])) for f, x in zip(families, z, strict=True)],
+                **told,
+            ),
+        )
+        for z in draws
+    ]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "families", "shift", "scale", "others", "is_all", "is_bare"),
+    [
+        (lambda z: [2 + 3 * z], lambda z: [2.5 + 3 * z], [G], 0.5, 3, 3, True, False),
+        (lambda z: [2 - 3 * z], lambda z: [2 - 4 * z], [L], 0, 3, 4, True, False),
+        (
+            lambda z, w: [z, 1 + 2 * w, 7],
+            lambda z, w: [z, 2 + 2 * w, 7],
+            *([G, L], [0, 1], [1, 2], [1, 2], True, False),
+        ),
+        # another number moves, by itself or as no line
+        (lambda z: [z, 7], lambda z: [1 + z, 8], [G], 1, 1, 1, False, False),
+        (lambda z: [z, z * z], lambda z: [z, z * z], [L], 0, 1, 1, False, False),
+        (
+            lambda z, w: [z, z + w],
+            lambda z, w: [z, z + w],
+            [G, G],
+            0,
+            1,
+            1,
+            False,
+            False,
+        ),
+        # two of one draw: by as much noise, by less, and by noise of another scale
+        (
+            lambda z: [1 + z, 5 - 2 * z],
+            lambda z: [1.5 + z, 4 - 2 * z],
+            *([G], 0.5, 1, 1, True, False),
+        ),
+        (
+            lambda z: [1 + z, 5 + 2 * z],
+            lambda z: [1.5 + z, 5 + 2 * z],
+            *([G], 0.5, 1, 1, False, True),
+        ),
+        (
+            lambda z: [1 + z, 5 + 2 * z],
+            lambda z: [1.5 + z, 5 + 4 * z],
+            *([G], 0.5, 1, 1, False, False),
+        ),
+        (
+            lambda z, w: [1 + z, 5 + 2 * z, w],
+            lambda z, w: [1.5 + z, 5 + 2 * z, w],
+            *([G, G], [0.5, 0], [1, 1], [1, 1], False, True),
+        ),
+        # what rounding makes of no shift, and what it does not
+        (lambda z: [1e6 + z], lambda z: [1e6 + 1e-7 + z], [G], 0, 1, 1, True, False),
+        (lambda z: [1e6 + z], lambda z: [1e6 + 1e-4 + z], [G], 1e-4, 1, 1, True, False),
+    ],
+)
+def test_noise_that_is_added_is_recognised_for_what_it_is(
+    one, other, families, shift, scale, others, is_all, is_bare
+):
+    found = additive_noise(drawn(one, families), drawn(other, families))
+    assert found.families == families[: np.size(shift)]
+    assert_allclose(found.shift, np.ravel(shift), rtol=1e-5, atol=1e-12)
+    assert_allclose(found.scale, np.ravel(scale))
+    assert_allclose(found.other_scale, np.ravel(others))
+    assert (found.is_all, found.is_bare) == (is_all, is_bare)
+    if is_bare:
+        assert found.epsilon(1e-5, 1.0) == math.inf
+
+
+def test_what_is_not_known_to_be_added_is_left_to_bets(monkeypatch):
+    plain = drawn(lambda z: [z], [G])
+    failed = drawn(lambda z: [z], [G])
+    failed[1].error = "ValueError: x"
+    for other in (
+        drawn(lambda z: [z * z], [G]),
+        drawn(lambda z, w: [z], [G, G]),
+        drawn(lambda z: [z, z], [G]),
+        drawn(lambda z: [z], [L]),
+        drawn(lambda z: [z], [G], other_randomness=["choice"]),
+        drawn(lambda z: [z], [G], releases=[1]),
+        failed,
+    ):
+        assert additive_noise(plain, other) is additive_noise(other, plain) is None
+    for alike in (drawn(lambda: [1.0], []), drawn(lambda z, w: [z + w], [G, G])):
+        assert additive_noise(alike, alike) is None
+    two = drawn(lambda z, w: [z], [G, G])
+    for most in (8, 7):  # runs times outputs times draws
+        monkeypatch.setattr(_replay, "_MAX_CELLS", most)
+        assert (additive_noise(two, two) is not None) == (most == 8)
+
+
 # --- audits ---------------------------------------------------------------------------
 
 
@@ -1005,3 +1134,238 @@ def test_infinity_is_a_word_in_plain_data():
     assert plain["epsilon_lower"] == "inf" and plain["largest_ratio"] == "nan"
     assert plain["bounds"] == {"a pair": "inf", "other": 0.5}
     assert plain["worst"] is None and "0 fits to 1 pair of tables" in str(report)
+
+
+def begun(epsilon=1.0, delta=0.0, own=False):
+    """An audit of this claim before its first fit."""
+    made = _estimator._Audit(
+        *(BaseEstimator(), Table(np.zeros((2, 1)))),
+        **{"confidence": 0.9, "max_seconds": 60, "max_fits": 9},
+        random_state=np.random.RandomState(0),
+    )
+    made.claim = Claim(epsilon, delta, "replace_one", own=own)
+    made.report = audit.AuditReport("A", "claimed", epsilon, delta)
+    return made
+
+
+P, Q = (audit.Neighbours(name, None, None) for name in "pq")
+
+
+def found_by(made):
+    assert all(finding.violates for finding in made.report.findings)
+    return [finding.kind for finding in made.report.findings]
+
+
+def test_the_words_of_an_audit_promise_no_more_than_it_saw():
+    report = audit.AuditReport("A", "claimed", 1.0, 1.00001e-5, confidence=0.99999)
+    report.epsilon_lower, report.n_fits, report.n_pairs = 0.49999, 3, 2
+    report.findings = [
+        Finding("note", "p", "seen", False),
+        Finding("leak", "q", "it leaks", True),
+    ]
+    for violated, conclusive, verdict in (
+        (False, False, "not violated, not conclusive"),
+        (False, True, "not violated"),
+        (True, True, "VIOLATED"),
+    ):
+        report.violated, report.conclusive = violated, conclusive
+        assert str(report).splitlines() == [
+            f"A: claimed: {verdict}.",
+            "epsilon >= 0.4999 at delta = 1.001e-05 with confidence 0.9999; 3 fits to "
+            "2 pairs of tables in 0.0 s.",
+            "- note (note; p): seen",
+            "- VIOLATION (leak; q): it leaks",
+        ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "lower"),
+    [
+        *(("sensitivity", 2.0), ("leak", 2.0), ("refit", 2.0), ("seed", 2.0)),
+        *(("bound", 0.0), ("loss", 0.0), ("overspent", 0.0), ("interrupted", 0.0)),
+    ],
+)
+def test_only_what_is_no_matter_of_chance_is_a_bound(kind, lower):
+    made = begun(2.0)
+    made._add([Finding(kind, "p", "x", False)], P)
+    assert (made.report.violated, made.report.worst) == (False, None)
+    assert made.report.epsilon_lower == 0.0
+    for pair in (Q, P):
+        made._add([Finding(kind, pair.name, "x", True)], pair)
+    assert made.report.violated and made.report.worst is Q
+    assert made.report.epsilon_lower == lower and len(made.report.findings) == 3
+
+
+def test_an_exact_loss_above_the_claim_refutes_it():
+    made = begun(1.0)
+    for pair, epsilon, lower, worst in (
+        (P, 0.5, 0.5, P),
+        (Q, 0.25, 0.5, P),
+        (Q, 1 + 5e-7, 1 + 5e-7, Q),  # but for rounding
+        (P, 0.75, 1 + 5e-7, Q),
+        (P, 0.25, 1 + 5e-7, Q),
+    ):
+        made._lower(pair, epsilon)
+        assert (made.report.epsilon_lower, made.report.worst) == (lower, worst)
+    assert made.report.bounds == {"p": 0.75, "q": 1 + 5e-7}
+    assert not made.report.findings and not made.report.violated
+    made._lower(P, 1.49999)
+    assert found_by(made) == ["loss"] and made.report.worst is P
+    assert made.report.findings[0].text.endswith("epsilon >= 1.499")
+    made._lower(Q, 3.0)
+    assert made.report.worst is P and made.report.epsilon_lower == 3.0
+
+
+def told(*released, **tape):
+    outcome = Outcome(SimpleNamespace(a=1.0), tape=Tape())
+    outcome.tape.releases = list(released)
+    vars(outcome.tape).update(tape)
+    return outcome
+
+
+@pytest.mark.parametrize(
+    ("own", "excess", "kinds"),
+    [
+        (True, 1e-10, []),
+        (True, 1e-8, ["overspent"]),
+        (False, 9e-4, []),  # a claim by hand may be rounded
+        (False, 2e-3, ["overspent"]),
+    ],
+)
+def test_releases_cost_what_they_compose_to(own, excess, kinds):
+    (before,), (after,) = releases([0.0]), releases([1.0])
+    cost = compose_epsilon([GaussianEvent(1.0, 1)], 1e-5)
+    made = begun(cost / (1 + excess), 1e-5, own)
+    made._replayed(P, told(before), told(after))
+    assert found_by(made) == kinds and made.report.largest_ratio == 0.5
+    assert made.report.epsilon_lower == pytest.approx(gaussian_epsilon(0.5, 1e-5))
+    made._replayed(P, told(), told())  # nothing is no change
+    assert made.report.largest_ratio == 0.5
+    # the loss of one outcome of other draws is not that of the fit
+    made = begun(cost / 2, 1e-5, own)
+    for draws in ({"own_coins": True}, {"other_randomness": ["choice"]}):
+        made._replayed(P, told(before, **draws), told(after, **draws))
+    assert not made.report.findings and made.report.epsilon_lower == 0.0
+    made._replayed(P, told(before), told(*releases([3.0])))
+    assert found_by(made) == ["sensitivity"] and made.report.largest_ratio == 1.5
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_hostile_table_excuses_the_words_of_strangers_only(own):
+    made, other = begun(own=own), told()
+    other.texts = ("UserWarning: far",)
+    hostile = audit.Neighbours("a pair", None, None, hostile=True)
+    made._replayed(hostile, told(), other)
+    assert [f.kind for f in made.report.findings] == ["leak"]
+    assert made.report.violated == own
+
+
+@pytest.mark.parametrize(
+    ("again", "kinds"), [(["x"], ["seed"]), (["y"], []), ([], []), (["y", "x"], [])]
+)
+def test_noise_that_starts_alike_in_every_fit_is_looked_for_once(again, kinds):
+    made, asked = begun(), []
+    made._observed = lambda table, seed: asked.append(seed) or told(starts=again)
+    made._replayed(P, told(), told())
+    for _ in range(2):
+        made._replayed(P, told(starts=["x"]), told(starts=["x"]))
+    assert asked == [2] and found_by(made) == kinds
+
+
+@pytest.mark.parametrize(
+    ("kind", "level", "delta", "value", "lower", "says"),
+    [
+        ("epsilon", 1.0, 1e-5, 0.9, 0.9, ""),
+        ("epsilon", 1.0, 1e-5, 1 + 5e-7, 1 + 5e-7, ""),
+        ("epsilon", 1.0, 1e-5, 1.2345, 1.2345, "epsilon at delta = 1e-05 >= 1.234"),
+        # at another delta it is no bound at the claim's
+        ("epsilon", 0.5, 1e-3, 0.6, 0.0, "epsilon at delta = 0.001 >= 0.6"),
+        ("mu", 0.3, 1e-5, 0.29, gaussian_epsilon(0.29, 1e-5), ""),
+        ("mu", 0.3, 1e-5, 0.31, gaussian_epsilon(0.31, 1e-5), "mu >= 0.31"),
+    ],
+)
+def test_a_bound_above_a_line_of_the_claim_refutes_it(
+    kind, level, delta, value, lower, says
+):
+    made = begun(1.0, 1e-5)
+    bound = SimpleNamespace(value=value, n_runs=7)
+    made._judge(SimpleNamespace(pair=P, bounds=[((kind, level, delta), bound)]))
+    assert made.report.epsilon_lower == lower
+    assert found_by(made) == ["bound"] * bool(says)
+    for finding in made.report.findings:
+        assert finding.text == f"{says} from 7 fits to each table, above {level:g}"
+
+
+def test_what_is_replayed_as_a_whole():
+    """All randomness is that of mechanisms, or decides the same for both tables."""
+    (one,) = releases([0.0])
+    drew = told(one, draws=[("gaussian", np.zeros(1))])
+    failed, chosen = told(), told(other_randomness=["choice"])
+    failed.error = chosen.error = "ValueError: x"
+    split = [told(one, other_randomness=["choice"]) for _ in range(2)]
+    for first, second, own, relation, is_white in (
+        (told(one), told(one), False, "add_remove", True),
+        (told(one), told(), False, "replace_one", True),
+        (told(), told(one), False, "replace_one", True),
+        (drew, told(one), True, "replace_one", False),
+        (told(one), drew, True, "replace_one", False),
+        (*split, True, "replace_one", True),
+        # a row more has draws of its own
+        (*split, True, "add_remove", False),
+        (split[0], told(one), True, "replace_one", False),
+        # nothing is released: by an error, or without noise
+        (told(), told(), True, "replace_one", False),
+        (failed, told(), True, "replace_one", True),
+        (told(), failed, True, "replace_one", True),
+        (failed, failed, False, "replace_one", False),
+        (chosen, chosen, True, "replace_one", False),
+    ):
+        claim = Claim(1.0, 0.0, relation, own=own)
+        assert _estimator._is_white(first, second, claim) == is_white
+
+
+@pytest.mark.parametrize(
+    ("y", "groups", "kept"),
+    [
+        ([0, 1], ["a", "b"], {"in_group", "in_cell"}),
+        ([0, 0], ["a", "b"], {"in_group"}),
+        ([0, 1], ["a", "a"], set()),
+    ],
+)
+def test_a_replaced_record_keeps_what_is_public_of_it(y, groups, kept):
+    first = Table(np.zeros((2, 1)), np.array([0, 1]), np.array(["a", "b"]))
+    second = Table(first.X, np.array(y), np.array(groups))
+    pair = audit.Neighbours("a pair", first, second)
+    for relation in ("replace_one", "add_remove"):
+        assert _estimator._same_sizes(pair, relation)
+    for name in ("in_group", "in_cell"):
+        same = _estimator._same_sizes(pair, f"replace_one_{name}")
+        assert same == (name in kept)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_found"),
+    [
+        ({}, {}, False),
+        ({}, {"privacy_": 1}, True),
+        ({}, {"privacy_": 1, "number": 3}, True),
+        ({}, {"privacy_": 1, "coef_": 1.0}, False),  # it has ended in time
+        ({"privacy_": 1, "coef_": 1.0}, {"privacy_": 1, "coef_": 1.0}, False),
+        ({"privacy_": 2, "coef_": 1.0}, {"privacy_": 1, "coef_": 1.0}, True),
+        ({"privacy_": 2, "coef_": 1.0}, {"coef_": 1.0}, False),
+    ],
+)
+def test_what_an_interrupted_fit_may_leave(before, after, is_found):
+    """A guarantee with the model that it is of, or the old one with the old model."""
+
+    def model(attributes):
+        made = _Seeded()
+        for name, value in attributes.items():
+            if name == "privacy_":
+                value = PrivacyGuarantee(value, 0.0, "replace_one", "counts")
+            setattr(made, name, value)
+        return made
+
+    made = begun()
+    made._judge_interrupted(P, model(after), leaves_of(model(before)))
+    assert found_by(made) == ["interrupted"] * is_found
