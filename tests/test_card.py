@@ -22,6 +22,7 @@ from fairpriv_sklearn.accounting import (
     MaximumEvent,
     PureEvent,
     ThresholdEvent,
+    compose_delta,
     compose_epsilon,
     gaussian_delta,
 )
@@ -274,6 +275,27 @@ def test_an_attacker_of_a_gaussian_release_gains_what_the_curve_says(mu):
     assert success >= (1 + gaussian_delta(mu, 0.0)) / 2 * (1 - 1e-9)
     assert success == pytest.approx(stats.norm.cdf(mu / 2), abs=1e-8)
     assert mu <= gaussian_parameter(one) <= mu * (1 + 1e-8)
+
+
+@pytest.mark.parametrize("n_draws", [0, 56, 10**7, 10**9])
+def test_an_attacker_gains_by_the_errors_of_the_sampler_too(n_draws):
+    """Of a network's 10^9 numbers it is a tenth of a per cent, which was left out."""
+    mu, eta = 0.27, 1e-8
+    _, success, power = attacker_gain(guarantee(GaussianEvent(mu, n_draws)))
+    # An event that is as likely as it can be on one table, and as unlikely on the other
+    worst = math.exp(n_draws * eta**2 + eta * math.sqrt(2 * n_draws * math.log(1e12)))
+    exact = worst * stats.norm.cdf(stats.norm.ppf(0.01 * worst) + mu)
+    assert exact <= power <= exact * (1 + 1e-8)
+    assert success >= (1 + compose_delta([GaussianEvent(mu, n_draws)], 0.0)) / 2
+    assert (success > stats.norm.cdf(mu / 2) + 1e-3) == (n_draws == 10**9)
+
+
+def test_an_epsilon_beyond_all_exponentials_has_its_gaussian_parameter():
+    """It was that of 700."""
+    for epsilon in (1.0, 699.0, 701.0, 5000.0):
+        mu = gaussian_parameter(guarantee(PureEvent(epsilon), delta=0.0))
+        odds = stats.norm.logsf(mu / 2) - stats.norm.logcdf(mu / 2)
+        assert odds == pytest.approx(-epsilon, rel=1e-7)
 
 
 def test_a_belief_is_bounded_where_delta_is_all_that_is_known():
@@ -668,10 +690,19 @@ def test_what_a_model_makes_is_on_record():
         assert basic["data_product_type"] == kind
 
 
+def test_what_predicts_is_no_synthetic_data(model):
+    basic = deployment_card(model).to_dict()["deployment"]["basic"]
+    assert basic["data_product_type"] == "Machine learning model"
+
+
 def test_a_card_and_its_record_round_up(model):
     stated = PrivacyGuarantee(1.0000011, 1.0000011e-5, "replace_one", "theirs")
     card = of_guarantee(model, stated, {"sector": "Energy"})
     assert card.answers("how_much")[0] == "1.001"
+    small = guarantee(GaussianEvent(0.1), delta=1.00001e-5)
+    of_person = of_guarantee(model, small, {"records_per_person": 2})
+    assert "delta = 1.001e-05)" in of_person.answers("whom")[1]
+    assert "with probability 2.001e-05:" in of_person.answers("attacker")[0]
     record = card.to_dict()["deployment"]
     numbers = record["privacy_loss"]["privacy_parameters"]
     assert numbers == {"epsilon": 1.00001, "delta": 1.00001e-5}

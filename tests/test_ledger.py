@@ -339,6 +339,17 @@ def test_prices_are_shown_no_lower_than_they_are(new_ledger):
     assert "would be epsilon = 2.001, above the cap of epsilon = 2." in str(said.value)
 
 
+def test_what_is_asked_before_the_first_step_spends_is_refused_alike(new_ledger):
+    ledger = new_ledger(1.5)
+    for spent in (0.0, 1.0):
+        ledger._refuse_beyond(guarantee(PureEvent(1.5 - spent)))
+        with pytest.raises(BudgetExceededError, match=f"epsilon = {spent:g} already"):
+            ledger._refuse_beyond(guarantee(PureEvent(1.6 - spent)))
+        assert ledger.total().epsilon == spent
+        if not spent:
+            ledger.spend(PURE)
+
+
 def test_remaining_is_accepted_and_more_is_not(new_ledger):
     ledger = new_ledger(3.0)
     assert ledger.total() == (0.0, 0.0) and ledger.remaining() == (3.0, 0.0)

@@ -296,6 +296,8 @@ def test_a_statement_without_parts_is_composed_as_stated():
     stated = PrivacyGuarantee(1.0, 1e-6, "replace_one", "elsewhere")
     total = stated.compose(stated)
     assert total.epsilon == approx(2.0) and total.delta == 2e-6
+    half = PrivacyGuarantee(1.0, 0.6, "replace_one", "elsewhere")
+    assert half.compose(half).delta == 1.0
     pure = PrivacyGuarantee(1.0, 0.0, "replace_one", "elsewhere")
     assert pure.compose(pure).events == (PureEvent(1.0),) * 2
     free = PrivacyGuarantee(0.0, 0.0, "replace_one", "nothing")

@@ -32,6 +32,7 @@ from ._events import (
     to_plain,
 )
 from ._gaussian import (
+    _sampler_error,
     calibrate_gaussian,
     gaussian_delta,
     gaussian_epsilon,

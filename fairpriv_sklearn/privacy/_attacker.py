@@ -3,7 +3,7 @@
 import math
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr, ndtri, ndtri_exp
 
 from ..accounting import (
     GaussianEvent,
@@ -11,10 +11,14 @@ from ..accounting import (
     PureEvent,
     _everything,
     _parted,
+    _sampler_error,
     compose_delta,
     compose_epsilon,
 )
 from ._guarantee import PrivacyGuarantee, own_events
+
+# Probability with which the sampler may err more than is accounted for.
+_FAILURE = 1e-12
 
 
 def gaussian_parameter(guarantee: PrivacyGuarantee) -> float | None:
@@ -32,7 +36,7 @@ def gaussian_parameter(guarantee: PrivacyGuarantee) -> float | None:
     -------
     float or None
     """
-    if guarantee.epsilon_if_public == math.inf or guarantee.uncovered:
+    if guarantee.epsilon_if_public == math.inf:
         return None
     plain, splits = _parted(own_events(guarantee))
     everything = _everything(plain, splits)
@@ -47,7 +51,7 @@ def gaussian_parameter(guarantee: PrivacyGuarantee) -> float | None:
 def _square(total) -> float:
     """The square of a mu of which a total is Gaussian DP."""
     pures = (
-        count * (2 * ndtri(1 / (1 + math.exp(min(epsilon, 700))))) ** 2
+        count * (2 * ndtri_exp(-np.logaddexp(0.0, epsilon))) ** 2
         for epsilon, count in total.pures
     )
     return math.fsum([total.mu * total.mu, *pures])
@@ -159,6 +163,9 @@ def attacker_gain(guarantee: PrivacyGuarantee) -> tuple[float, float, float] | N
         power = min(power, math.exp(min(e, 700)) * alpha + delta, 1 - missed)
     mu = gaussian_parameter(guarantee)
     if mu is not None:
-        power = min(power, float(ndtr(ndtri(alpha) + mu)) * (1 + 1e-9))
-        success = min(success, float(ndtr(mu / 2)) * (1 + 1e-9))
+        # What the sampler adds on both tables: ``privacy/noise``. The success has it.
+        drawn = _n_draws(own_events(guarantee))
+        error = math.exp(_sampler_error(math.log(_FAILURE), drawn))
+        seen = error * ndtr(ndtri(min(error * alpha + _FAILURE, 1.0)) + mu) + _FAILURE
+        power = min(power, float(seen) * (1 + 1e-9))
     return posterior, success, min(1.0, max(power, alpha))
