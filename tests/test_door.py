@@ -7,6 +7,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from sklearn.base import clone
 
 from fairpriv_sklearn._door.bounds import (
     n_entries,
@@ -17,7 +18,12 @@ from fairpriv_sklearn._door.bounds import (
 )
 from fairpriv_sklearn._door.labels import encode_labels, positions_in, public_classes
 from fairpriv_sklearn._shared.rounded import round_down, round_up
-from fairpriv_sklearn.privacy import PrivacyLeakWarning
+from fairpriv_sklearn.linear_model import (
+    DPOutputPerturbationLogisticRegression,
+    DPWassersteinLogisticRegression,
+)
+from fairpriv_sklearn.model_selection import DPGridSearchCV
+from fairpriv_sklearn.privacy import PrivacyLeakWarning, PrivacyLedger
 
 BIG = 2**53
 LISTS = [
@@ -104,6 +110,37 @@ def test_classes_that_differ_by_a_zero_at_the_end_stay_two():
     y = np.array(["a", "a\0", "a"], dtype=object)
     codes, classes, _ = encode_labels(y, ["a\0", "a"])
     assert classes.tolist() == ["a", "a\0"] and codes.tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+@pytest.mark.parametrize("listed", [None, ["n", "nan", "y"]])
+def test_a_gap_in_a_list_of_text_is_no_class_of_its_own(listed, kind):
+    """NumPy makes the text 'nan' of it."""
+    with pytest.raises(ValueError, match="y has a row without a label"):
+        encode_labels(kind(["y", "n", math.nan]), listed)
+
+
+def test_a_number_in_a_list_of_text_is_no_text():
+    for listed in (None, ["1", "n"]):
+        with pytest.raises(ValueError, match="y mixes text with labels of other kinds"):
+            encode_labels(["1", "n", 1], listed)
+    with pytest.warns(PrivacyLeakWarning):
+        assert encode_labels(["n", "y"], None)[1].dtype == np.dtype("U1")
+
+
+@pytest.mark.parametrize("listed", [None, ["n", "nan", "y"]])
+def test_a_gap_in_a_list_costs_no_budget(listed):
+    ledger = PrivacyLedger(10, 1e-3)
+    makes = {"epsilon": 1.0, "classes": listed, "ledger": ledger}
+    model = DPWassersteinLogisticRegression(fairness_weight=0, bounds=(0, 1))
+    for one in (
+        clone(model).set_params(**makes),
+        DPOutputPerturbationLogisticRegression(data_norm=2.0, **makes),
+        DPGridSearchCV(model.set_params(classes=listed), {"max_iter": [1, 2]}, **makes),
+    ):
+        with pytest.raises(ValueError, match="y has a row without a label"):
+            one.fit(np.zeros((60, 1)), ["y", "n", math.nan] * 20)
+    assert not ledger.spends()
 
 
 def test_classes_without_an_order_are_refused_in_one_sentence():

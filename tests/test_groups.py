@@ -135,6 +135,11 @@ def test_several_columns_are_intersections():
 def test_missing_labels_raise(missing):
     with pytest.raises(ValueError, match="missing label"):
         label_list(["a", missing])
+    for labels in ([("f", 1), ("m", missing)], [("f", ("a", missing)), ("m", 1)]):
+        with pytest.raises(ValueError, match="missing label"):
+            label_list(np.fromiter(labels, dtype=object))
+        with pytest.raises(ValueError, match="missing label"):
+            public_groups(labels)
 
 
 def test_missing_labels_of_data_frames_raise():

@@ -247,6 +247,11 @@ class TestBadInput:
         with pytest.raises(ValueError, match=f"{which} has missing"):
             self.call(metric, **{which: column})
 
+    @pytest.mark.parametrize("which", ["y_true", "y_pred"])
+    def test_a_gap_in_a_list_of_text(self, metric, which):
+        with pytest.raises(ValueError, match=f"{which} has missing"):
+            self.call(metric, **{which: ["a", np.nan]})
+
     def test_infinite_target(self, metric):
         with pytest.raises(ValueError, match="y_pred has missing or infinite"):
             self.call(metric, y_pred=[0.0, np.inf])

@@ -325,7 +325,9 @@ def _in_double_precision(label):
 
 
 def is_missing_label(label) -> bool:
-    """None, NaN, NaT, pandas.NA, and the infinities."""
+    """None, NaN, NaT, pandas.NA, the infinities, and tuples that hold one of them."""
+    if isinstance(label, tuple):
+        return any(map(is_missing_label, label))
     if label is None or type(label).__name__ == "NAType":
         return True
     return bool(label != label) or (isinstance(label, float) and math.isinf(label))

@@ -18,6 +18,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_array, get_tags
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
+from .arrays import array_of_lists
 from .callers import NOT_OF_SHAPES, hushed
 
 # Sentences about shapes, types and names, which are public; anything else is replaced.
@@ -185,9 +186,13 @@ def check_given(estimator, y) -> None:
 
 
 def refuse_unlabelled(y) -> None:
-    """Refuse missing labels: among text scikit-learn calls them no number."""
+    """Refuse missing labels: among text scikit-learn calls them no number.
+
+    And in a list text beside other labels, of all of which NumPy makes text.
+    """
     with domain("y"):
-        labels = np.asarray(y)
+        is_list = isinstance(y, list | tuple)
+        labels = array_of_lists(y) if is_list else np.asarray(y)
         if labels.dtype.kind == "f":  # integers with a gap
             missing = np.isnan(labels).any()
         else:
@@ -198,6 +203,8 @@ def refuse_unlabelled(y) -> None:
             "y has a row without a label: leave such rows out, or give them a label of "
             "their own."
         )
+    if is_list:
+        refuse_mixed("y", labels)
 
 
 def _is_no_label(cell) -> bool:

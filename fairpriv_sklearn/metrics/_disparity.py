@@ -8,7 +8,7 @@ import numpy as np
 from .._door.groups import label_list
 from .._door.labels import positions_in
 from .._shared.arguments import column, is_missing_label
-from .._shared.arrays import count_cells
+from .._shared.arrays import array_of_lists, count_cells
 from .._shared.domain import check_columns
 from .._shared.exact_transport import transport_of_samples
 
@@ -284,7 +284,7 @@ def group_codes(sensitive_features, order=list) -> tuple[list, np.ndarray]:
 
 def _target(name: str, y) -> np.ndarray:
     """One-dimensional array without missing values, of numbers or of strings."""
-    y = column(name, y)
+    y = column(name, array_of_lists(y) if isinstance(y, list | tuple) else y)
     if y.dtype == object:
         if any(map(is_missing_label, y)):
             raise ValueError(f"{name} has missing values; leave out these rows.")

@@ -17,6 +17,7 @@ from .._shared.domain import (
     check_given,
     domain,
     refuse_dates,
+    refuse_unlabelled,
     same_length,
 )
 from .._shared.sensitivity import rows_changed
@@ -199,6 +200,8 @@ def make_task(owner, estimator, X, y, sensitive_features, scorings: Iterable) ->
     check_given(owner, y)
     if is_regressor(estimator):
         refuse_dates(y, "y")
+    else:
+        refuse_unlabelled(y)
     with domain("y"):
         y = column_or_1d(y, warn=True)
         if is_regressor(estimator):
