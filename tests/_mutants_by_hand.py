@@ -4455,6 +4455,13 @@ MUTANTS = [
         "bins that are asked for after a fit change what reach says of it",
     ),
     (
+        "h2391",
+        "_cli/study.py",
+        "        elif private.n_predicted == 1:\n",
+        "        elif False:\n",
+        "a constant is said to have been too fair to repair",
+    ),
+    (
         "h1736",
         "postprocessing/_scale.py",
         "    low, high = np.clip(reachable, *bounds[0])\n",

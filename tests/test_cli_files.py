@@ -614,18 +614,22 @@ def test_of_many_columns_the_reason_is_said_whole(tmp_path, capsys):
         # Not repaired is what the note says; a larger gap is not.
         (0.42, ["The repair stood back."], None, ""),
         (0.46, ["The repair stood back."], "does not treat", "it is not repaired"),
+        # Noise and sampling were said to be larger than a constant's gap.
+        (0.3, [], "does not treat", "that one answers the same for everybody."),
     ],
 )
 def test_a_gap_that_shrinks_by_little_is_not_said_to_stay(gap, notes, verb, why):
     """It was: "does not treat the groups more alike (gap 0.3750 against 0.4103)"."""
+    of_private = 0.0 if "everybody" in why else 0.41
 
     def result(gap):
-        told = {"error": 0.1, "error_se": 0.01, "n_predicted": 2}
+        told = {"error": 0.1, "error_se": 0.01, "n_predicted": 1 + (gap > 0)}
+        told["name"] = "private"
         return SimpleNamespace(gap=gap, gap_is_seen=True, gap_by_chance=0.1, **told)
 
     said = study.after_fitting(
         SimpleNamespace(
-            results=[result(0.4), result(0.41), result(gap)],
+            results=[result(0.4), result(of_private), result(gap)],
             constant=SimpleNamespace(error=0.5),
             model=SimpleNamespace(repair_notes_=notes),
             measures=SimpleNamespace(error_name="error"),
@@ -638,10 +642,11 @@ def test_a_gap_that_shrinks_by_little_is_not_said_to_stay(gap, notes, verb, why)
         )
     )
     assert said[: len(notes)] == notes
-    assert len(said) == len(notes) + (verb is not None)
+    assert len(said) == len(notes) + (verb is not None) + (of_private == 0)
     if verb:
         of = f"{verb} the groups more alike than the private one (gap {gap:.4f} "
-        assert f"The fair model {of}against 0.4100): {why}" in said[-1]
+        of += f"against {of_private:.4f})"
+        assert f"The fair model {of}: {why}" in said[len(notes)]
 
 
 def test_names_that_differ_in_capitals_only_are_told(tmp_path, capsys):

@@ -530,6 +530,8 @@ def _of_the_gaps(study: Study) -> Iterator[str]:
     elif fair.gap > 0 and fair.gap >= (1.1 if stood_back else 0.9) * private.gap:
         if stood_back:
             why = "it is not repaired, and is a fit of its own."
+        elif private.n_predicted == 1:
+            why = "that one answers the same for everybody."
         elif getattr(study.model, "blind", False):
             why = "the columns tell too little about the group for a blind repair."
         else:
