@@ -4462,6 +4462,27 @@ MUTANTS = [
         "a constant is said to have been too fair to repair",
     ),
     (
+        "h2380",
+        "postprocessing/_scale.py",
+        "            elif (certain**2).sum() * n_cells < SURELY * crowded * people**2:\n",
+        "            else:\n",
+        "a group that crowds by itself is left to one bin",
+    ),
+    (
+        "h2381",
+        "postprocessing/_scale.py",
+        "SURELY * crowded * people**2",
+        "SURELY * crowded * certain.sum() ** 2",
+        "whoever is left is a crowd, whatever the others do",
+    ),
+    (
+        "h2382",
+        "postprocessing/_scale.py",
+        "            if run.any():\n",
+        "            if False:\n",
+        "few people in a run of cells are not looked for there",
+    ),
+    (
         "h1736",
         "postprocessing/_scale.py",
         "    low, high = np.clip(reachable, *bounds[0])\n",
@@ -4775,8 +4796,8 @@ MUTANTS = [
     (
         "h1217",
         "postprocessing/_scale.py",
-        "if n is None or n > reigns:",
-        "if n is None:",
+        "if n is not None and n <= reigns:",
+        "if n is not None:",
         "runs are looked for where noise is small",
     ),
     (

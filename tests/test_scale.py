@@ -114,14 +114,38 @@ def test_even_where_nobody_crowds_or_nobody_knows():
     assert EVEN.stretched(crowd(4), 251.0**2) is EVEN
     assert EVEN.stretched(np.zeros(CELLS), 1.0) is EVEN
     assert EVEN.stretched(-crowd(4), 1.0) is EVEN
-    # A sum that noise made small: one cell above it does not hold half of the people.
-    noisy = np.where(np.arange(CELLS) == 3, 70.0, -2.0)
-    assert noisy.sum() == 8 and EVEN.stretched(noisy, 100.0) is EVEN
-    # 2 sqrt(32 * 100) = 113.1, and 77 - 20 is half of it.
-    noisy[3] = 77.0
+    # A sum that noise made small: one cell above it does not hold a quarter of them.
+    noisy = np.where(np.arange(CELLS) == 3, 48.0, -2.0)
+    assert noisy.sum() == -14 and EVEN.stretched(noisy, 100.0) is EVEN
+    # 2 sqrt(32 * 100) = 113.1, and 48.3 - 20 is a quarter of it: 2 / 32 is its square.
+    noisy[3] = 48.5
     assert EVEN.stretched(noisy, 100.0) is not EVEN
-    noisy[3] = 76.0
+    # In four cells half of them are needed: 34.1 - 20 each.
+    noisy[3:7] = 34.0
     assert EVEN.stretched(noisy, 100.0) is EVEN
+    noisy[3:7] = 34.5
+    assert EVEN.stretched(noisy, 100.0) is not EVEN
+
+
+@pytest.mark.parametrize("n", [None, 4000])
+def test_a_group_that_crowds_among_others_that_do_not(n):
+    """In one cell of 32 was not half of all people, and its gap of .96 fell to .56."""
+
+    def crowd(people):
+        counts = np.full(CELLS, (4000.0 - people) / (CELLS - 1))
+        counts[2] = people
+        return counts
+
+    # 200 are two standard deviations; 1200 - 200 is a quarter of all, and the rest is
+    # nobody for sure.
+    crowded = EVEN.stretched(crowd(1201.0), 100.0**2, n=n)
+    assert_allclose(np.diff(crowded.places)[2], 0.5 + 0.5 / CELLS)
+    assert EVEN.stretched(crowd(1199.0), 100.0**2, n=n) is EVEN
+    # As few people are looked for in a run, and are where that is.
+    few = np.zeros(CELLS)
+    few[4:6] = 500.0
+    scale = EVEN.stretched(few, 100.0**2, n=1000)
+    assert_allclose(np.diff(scale.places)[4:6], 0.25 + 0.5 / CELLS)
 
 
 def in_runs(counts, deviation, longest):
@@ -140,24 +164,25 @@ def test_a_run_of_cells_is_found_where_noise_hides_each(seed):
     n_crowded, first = rng.integers(1, 7), rng.integers(26)
     counts, deviation = rng.laplace(scale=50, size=CELLS), 50 * 2**0.5
     counts[first : first + n_crowded] += 790 / n_crowded
-    certain = np.maximum(counts - 2 * deviation, 0).sum()
+    certain = np.maximum(counts - 2 * deviation, 0)
     reigns = 2 * deviation * CELLS**0.5  # 800.0
-    cells_tell = certain >= max(counts.sum(), reigns) / 2
+    people = max(counts.sum(), reigns)
+    cells_tell = certain.sum() >= people / 2
+    crowd_tells = CELLS * ((certain / people) ** 2).sum() >= 2
     sums = in_runs(counts, deviation, 5)
     (start, stop), most = max(sums.items(), key=lambda one: one[1])
     scale = EVEN.stretched(counts, deviation**2, n=799)
     alone = EVEN.stretched(counts, deviation**2)
-    assert (alone is EVEN) == (not cells_tell)
-    if cells_tell:
+    assert (alone is EVEN) == (not (cells_tell or crowd_tells))
+    if cells_tell or most < 0.6 * reigns:
         assert_array_equal(scale.places, alone.places)
-    elif most < 0.6 * reigns:
-        assert scale is EVEN
     else:
         room = np.full(CELLS, 0.5 / CELLS)
         room[start:stop] += 0.5 / (stop - start)
         assert_allclose(np.diff(scale.places), room)
         # Of more people noise would hide fewer cells.
-        assert EVEN.stretched(counts, deviation**2, n=801) is EVEN
+        more = EVEN.stretched(counts, deviation**2, n=801)
+        assert_array_equal(more.places, alone.places)
 
 
 def test_how_many_people_a_run_has_to_hold():

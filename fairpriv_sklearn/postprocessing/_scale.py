@@ -17,13 +17,16 @@ UNIT = (0.0, 1.0)
 """Bounds of a place on a scale."""
 
 # Equal cells of a range, part of the budget of their counts, standard deviations of the
-# noise that a count is lowered by, mass that has to be left then, part of the stretched
-# range that is shared out by mass, and by how much the bins grow. Chosen on simulated
-# scores: without the part that is shared out evenly tails are told apart too little.
+# noise that a count is lowered by, mass that has to be left then, or how crowded all
+# have to be for sure, as a part of what calls for it, how much that is, part of the
+# stretched range that is shared out by mass, and by how much the bins grow. Chosen on
+# simulated scores: without the part that is shared out evenly tails are told apart too
+# little, and a group that crowds among others that do not is not half of all people.
 CELLS = 32
 SHARE = 0.02
 CERTAIN = 2.0
 MOST = 0.5
+SURELY = 0.5
 CROWDED = 4.0
 BY_MASS = 0.5
 GROWTH = 1.5
@@ -100,10 +103,15 @@ class Scale:
         certain = np.maximum(counts - CERTAIN * deviation, 0.0)
         # Where noise reigns the sum may be anything.
         reigns = max(CERTAIN * np.sqrt(n_cells) * deviation, 1.0)
-        if certain.sum() < MOST * max(counts.sum(), reigns):
-            if n is None or n > reigns:
+        people = max(counts.sum(), reigns)
+        if certain.sum() < MOST * people:
+            run = np.zeros(n_cells)
+            if n is not None and n <= reigns:
+                run = _run(counts, deviation, IN_RUN * reigns)
+            if run.any():
+                certain = run
+            elif (certain**2).sum() * n_cells < SURELY * crowded * people**2:
                 return self
-            certain = _run(counts, deviation, IN_RUN * reigns)
         masses = certain / (certain.sum() or 1.0)
         if (masses**2).sum() * n_cells < crowded:  # even: 1; in one cell: n_cells
             return self
