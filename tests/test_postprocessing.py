@@ -4,6 +4,7 @@ import math
 import pickle
 import re
 import warnings
+from contextlib import nullcontext
 from copy import copy
 
 import numpy as np
@@ -36,6 +37,7 @@ from fairpriv_sklearn.postprocessing import (
     RepairWarning,
     _phases,
 )
+from fairpriv_sklearn.postprocessing import _significance as significance
 from fairpriv_sklearn.postprocessing._queries import count_scores
 from fairpriv_sklearn.preprocessing import DPTableEncoder
 from fairpriv_sklearn.privacy import (
@@ -359,6 +361,7 @@ def transformer_of(X):
     ).fit(X)
 
 
+@pytest.mark.filterwarnings("ignore:By noisy counts more than half:UserWarning")
 @pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
 def test_an_owned_randomised_base_scores_each_record_on_its_own(relation):
     X, y, group = biased()
@@ -438,7 +441,9 @@ def test_the_tolerance_asked_for_is_kept_without_noise(tolerance, change):
     randomised.fit(scores, sensitive_features=group)
     assert expected_cdf_gap(randomised, scores, group) <= tolerance + 1e-9
     continuous = transformer(output="continuous", **asked)
-    repaired = continuous.fit_transform(scores, sensitive_features=group)[:, 0]
+    told = pytest.warns(RepairWarning, match="scores do that crowd or repeat")
+    with told if change is rounded else nullcontext():
+        repaired = continuous.fit_transform(scores, sensitive_features=group)[:, 0]
     gap = ks_parity_difference(repaired, repaired, sensitive_features=group)
     assert gap <= tolerance + continuous.within_bin_error_[0] + 1e-9
     mean = transformer(output="mean", **asked)
@@ -458,11 +463,113 @@ def test_the_mean_of_bins_that_hold_many_people_says_so():
         model = transformer(output="mean").fit(two, sensitive_features=group)
     assert model.repair_notes_ == [str(said[0].message)]
     repaired = model.transform(two, sensitive_features=group)[:, 0]
-    assert ks_parity_difference(repaired, repaired, sensitive_features=group) > 0.3
+    before, left = (
+        ks_parity_difference(one, one, sensitive_features=group)
+        for one in (two[:, 0], repaired)
+    )
+    assert left > 0.3
+    numbers = re.findall(r"\.\d\d", model.repair_notes_[0])
+    assert [float(n) for n in numbers] == pytest.approx([left, before], abs=0.03)
     scores, group = scores_of_groups()
     even = transformer(output="mean", epsilon=10.0, n_bins=60)
     even.fit(scores, sensitive_features=group)
     assert even.repair_notes_ == []
+
+
+@pytest.mark.parametrize(("apart", "stood_back"), [(0.1, True), (0.45, False)])
+def test_means_that_would_drive_groups_apart_are_not_answered(apart, stood_back):
+    """A gap of .2 became .4: each group's half at zero got an answer of its own."""
+    rng = np.random.default_rng(0)
+    group = rng.integers(2, size=9000)
+    at_zero = rng.random(9000) < np.array([0.5 + apart, 0.5 - apart])[group]
+    scores = np.where(at_zero, 0.01, rng.uniform(0.02, 1, 9000))[:, None]
+    model = transformer(output="mean", groups=[0, 1], epsilon=10.0, n_bins=20)
+    with pytest.warns(RepairWarning, match="answers all"):
+        model.fit(scores, sensitive_features=group)
+    assert model.repair_notes_[0].startswith("The repair stood back") == stood_back
+    repaired = model.transform(scores, sensitive_features=group)
+    assert (repaired == scores).all() == stood_back
+    before, left = (
+        ks_parity_difference(one[:, 0], one[:, 0], sensitive_features=group)
+        for one in (scores, repaired)
+    )
+    assert left <= before + 0.1
+
+
+@pytest.mark.parametrize("n_bins", [4, 5])
+def test_what_means_leave_is_what_they_leave(n_bins):
+    """By another way: everybody of a bin, one by one."""
+    scores, group = scores_of_groups()
+    model = transformer(output="mean", n_bins=n_bins, epsilon=np.inf)
+    with pytest.warns(RepairWarning, match="answers all of them alike"):
+        answers = model.fit_transform(scores, sensitive_features=group)[:, 0]
+    bins = np.digitize(scores[:, 0], np.linspace(-1, 1, n_bins + 1)[1:-1])
+    stated = model._gaps_of_means(0)
+    for one, told in zip((answers, bins + 0.5), stated, strict=True):
+        gap = ks_parity_difference(one, one, sensitive_features=group)
+        assert gap == pytest.approx(told)
+
+
+@pytest.mark.parametrize(
+    ("masses", "size", "peaked"),
+    [
+        ([0.1, 0.6, 0.1, 0.1, 0.1], 1e9, True),  # .5 and, at the end, .05
+        ([0.1, 0.55, 0.15, 0.1, 0.1], 1e9, False),  # .425 and .05
+        # As atoms that a bin without any parts, and in bins side by side.
+        ([0.0, 0.5, 0.0, 0.5, 0.0], 1e9, True),
+        ([0.0, 0.5, 0.5, 0.0, 0.0], 1e9, False),
+        # Two standard deviations are taken off, 2 sqrt(1.5 * .8 / n) of .7.
+        ([0.0, 0.8, 0.2, 0.0, 0.0], 121, True),
+        ([0.0, 0.8, 0.2, 0.0, 0.0], 118, False),
+        ([0.0, 0.8, 0.2, 0.0, 0.0], -3, False),
+    ],
+)
+def test_half_of_a_group_in_bins_that_stand_out(masses, size, peaked):
+    # Each group by itself: that it is even adds nothing, nor another to itself.
+    groups = np.array([np.full(5, 0.2), masses, masses])
+    sizes = np.array([1e9, size, size])
+    assert significance.are_peaked(groups, sizes) == peaked
+
+
+def test_all_in_one_bin_may_differ_by_one_and_no_more():
+    group = np.arange(300) % 3
+    model = transformer(output="continuous", epsilon=np.inf)
+    with pytest.warns(RepairWarning, match="a gap of up to 1.00 may remain"):
+        model.fit(np.full((300, 1), 0.01), sensitive_features=group)
+    assert model.within_bin_error_ == [1.0]
+
+
+def test_groups_that_are_hardly_moved_are_not_told_what_bins_leave():
+    scores = np.repeat([-0.5, 0.1, 0.5], 600)[:, None]
+    group = np.arange(1800) % 3
+    model = transformer(output="continuous", epsilon=3.0, n_bins=9)
+    with pytest.warns(RepairWarning, match="it cannot be told whether"):
+        model.fit(scores, sensitive_features=group)
+    assert len(model.pooled_groups_[0]) == 3 and len(model.repair_notes_) == 1
+    masses, sizes = model._bin_masses(0), model.counts_[0].sum(axis=1)
+    assert significance.are_peaked(masses, sizes)
+
+
+def test_a_group_that_crowds_in_one_bin_is_told():
+    """A gap of .96 fell to .5 and no further, in silence."""
+    rng = np.random.default_rng(0)
+    group = (rng.random(9000) < 1 / 9).astype(int)
+    scores = np.where(group == 1, np.exp(rng.normal(-3, 0.8, 9000)), 0.0)
+    scores = np.where(group == 0, rng.uniform(0, 10, 9000), scores)[:, None]
+    model = transformer(bounds=(0, 10), groups=[0, 1], n_bins=30)
+    with pytest.warns(RepairWarning, match="stand out") as said:
+        model.fit(scores, sensitive_features=group)
+    repaired = model.transform(scores, sensitive_features=group)[:, 0]
+    left = ks_parity_difference(repaired, repaired, sensitive_features=group)
+    assert 0.4 < left < model.within_bin_error_[0] <= 1.0
+    stated = f"a gap of up to {model.within_bin_error_[0]:.2f} may remain"
+    assert stated in str(said[0].message)
+    # The one that crowds is given more bins.
+    finer = transformer(bounds=(0, 10), groups=[0, 1], n_bins=2000, epsilon=10.0)
+    finer.fit(scores, sensitive_features=group)
+    assert finer.repair_notes_ == []
+    repaired = finer.transform(scores, sensitive_features=group)[:, 0]
+    assert ks_parity_difference(repaired, repaired, sensitive_features=group) < 0.1
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 10.0])

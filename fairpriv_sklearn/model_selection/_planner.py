@@ -82,7 +82,9 @@ def expected_error(
 
     .. math:: \text{KS error} \sim \frac{\sigma}{n_a} \sqrt{\text{number of bins}},
 
-    hardly depends on what the real scores look like.
+    hardly depends on what the real scores look like, unless they crowd in one bin or
+    repeat: what is left then a continuous repair says after its fit
+    (`within_bin_error_`, `repair_notes_`).
 
     .. rubric:: Privacy
 

@@ -113,8 +113,9 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
         are repaired as all people together, or, blind, their answers are not made
         equal to the others'. A `RepairWarning` names them.
     repair_notes_ : list of str
-        What a `RepairWarning` said: which groups cannot be told from the others, or why
-        the repair stood back. Empty if all was repaired.
+        What a `RepairWarning` said: which groups cannot be told from the others, why
+        the repair stood back, or what crowded bins may leave. Empty if all was
+        repaired.
     group_estimator_ : classifier
         Blind only: the fitted model of the group.
     repair_ : list of {"repaired", "none"}

@@ -56,8 +56,20 @@ CROWDED = (
 )
 COARSE = (
     "By noisy counts more than a tenth of a group have scores in one bin, and "
-    'output="mean" answers all of them alike: what gap that leaves is not known. '
+    'output="mean" answers all of them alike: a gap of about {:.2f} is left of one of '
+    '{:.2f}. output="randomized" parts them, and more bins (n_bins) may help.'
+)
+WORSE = (
+    'The repair stood back: output="mean" answers all of one bin alike, which by noisy '
+    "counts would make a gap of about {:.2f} of one of {:.2f}. "
     'output="randomized" parts them, and more bins (n_bins) may help.'
+)
+PEAKED = (
+    "By noisy counts more than half of a group have scores in bins that stand out from "
+    "those beside them, as scores do that crowd or repeat. Where in a bin they are is "
+    "not known, and by that a gap of up to {:.2f} may remain. Narrower bounds, more "
+    "bins or the logarithm of what is predicted may help scores that crowd, and an "
+    "output that is drawn those that repeat."
 )
 WORTHLESS = (
     "by its noisy counts equal answers for all groups would be nearly constant. Here X "
@@ -83,6 +95,10 @@ def _tolerance(name, value):
     if isinstance(value, str) and value == "auto":
         return value
     return number(0, 1)(name, value)
+
+
+def _is_worse(left: float, before: float) -> bool:
+    return left > before + significance.MAY_REMAIN
 
 
 def _parts_of(epsilon: float, shares) -> list[float]:
@@ -345,9 +361,13 @@ class NumberRepair(Repair):
         self.pooled_groups_ = [self.groups_[alike] for alike in pooled]
         if any(crowded):
             self._note(f"The repair stood back: {CROWDED}")
-        if "mean" in self.output_:
-            if self.within_bin_error_.max() > 2 * significance.MAY_REMAIN:
-                self._note(COARSE)
+        coarse = self.within_bin_error_ > 2 * significance.MAY_REMAIN
+        for column in np.flatnonzero(coarse & (np.array(self.output_) == "mean")):
+            gaps = self._gaps_of_means(column)
+            self._note((WORSE if _is_worse(*gaps) else COARSE).format(*gaps))
+        peaked = [column for column in seen if self._is_peaked(column)]
+        if peaked:
+            self._note(PEAKED.format(self.within_bin_error_[peaked].max()))
         groups = self.groups_.tolist()
         none_told = seen.size > 0 and pooled[seen].any(axis=0).all()
         left = np.array([self._left_gap(column) for column in seen])
@@ -383,6 +403,14 @@ class NumberRepair(Repair):
         if output == "continuous":
             fitted = continuous_map.continuous_map(transport, scale, window)
         return tolerance, transport, window, fitted
+
+    def _is_peaked(self, column) -> bool:
+        """Whether places within bins decide what an increasing map leaves of a gap."""
+        n_pooled = len(self.pooled_groups_[column])
+        if self._maps[column] is None or n_pooled == len(self.groups_):
+            return False
+        sizes = self.counts_[column].sum(axis=1)
+        return significance.are_peaked(self._bin_masses(column), sizes)
 
     def _left_gap(self, column) -> float:
         """By how much groups may differ that are hardly moved for want of evidence."""
@@ -489,20 +517,37 @@ class NumberRepair(Repair):
         """Largest gap beyond the tolerance that positions within bins can make.
 
         One number per column: the two largest masses that a group has in one bin, added
-        up. It speaks of the estimated distributions; a randomised output does not look
-        at positions within bins, and its number is zero.
+        up, and 1 at most. It speaks of the estimated distributions; a randomised output
+        does not look at positions within bins, and its number is zero.
         """
         check_is_fitted(self)
         errors = []
-        for transport, output in zip(self.transports_, self.output_, strict=True):
-            if output == "randomized" or transport.tolerance >= 1:
+        for column, output in enumerate(self.output_):
+            if output == "randomized" or self.transports_[column].tolerance >= 1:
                 errors.append(0.0)
                 continue
-            firsts = transport.grid.size // self.n_bins_ * np.arange(self.n_bins_)
-            masses = np.add.reduceat(transport.source_pmf, firsts, axis=1)
-            largest = np.sort(masses.max(axis=1))
-            errors.append(float(largest[-2:].sum()))
+            largest = np.sort(self._bin_masses(column).max(axis=1))
+            errors.append(min(float(largest[-2:].sum()), 1.0))
         return np.array(errors)
+
+    def _bin_masses(self, column) -> np.ndarray:
+        """The groups' estimated masses in the bins of a column."""
+        transport = self.transports_[column]
+        firsts = transport.grid.size // self.n_bins_ * np.arange(self.n_bins_)
+        return np.add.reduceat(transport.source_pmf, firsts, axis=1)
+
+    def _gaps_of_means(self, column) -> tuple[float, float]:
+        """The gap that means of bins leave, and that of the bins, as estimated."""
+        transport, masses = self.transports_[column], self._bin_masses(column)
+        refinement = transport.grid.size // self.n_bins_
+        centres = score_bins.centre_indices(self.n_bins_, refinement)
+        answers = transport.conditional_mean[:, centres].clip(*self.bounds_[column])
+        cdfs = [
+            np.append(0.0, mass.cumsum())[np.searchsorted(own, answers, side="right")]
+            for own, mass in zip(answers, masses, strict=True)
+        ]
+        before = np.ptp(masses.cumsum(axis=1), axis=0).max()
+        return float(np.ptp(cdfs, axis=0).max()), float(before)
 
     def _repair(self, blocks, codes, *, spread):
         """Send every score to its target.
@@ -550,6 +595,8 @@ class NumberRepair(Repair):
         """
         if len(self.pooled_groups_[column]) == len(self.groups_):
             return False
+        if self.output_[column] == "mean":
+            return not _is_worse(*self._gaps_of_means(column))
         if not self._output_was_auto or self._noise_variance == 0:
             return True
         counts, variance = self.counts_[column], self._noise_variance
