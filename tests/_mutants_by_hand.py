@@ -4525,6 +4525,21 @@ MUTANTS = [
         "a gap of 1.8 is said to be possible",
     ),
     (
+        "h2430",
+        "postprocessing/_number_repair.py",
+        '(np.array(self.output_) == "mean") & ~pooled.all(axis=1)',
+        '(np.array(self.output_) == "mean")',
+        "means that nobody is given are said to leave a gap of .00",
+    ),
+    (
+        "h2431",
+        "postprocessing/_number_repair.py",
+        "        if self.transports_[column].tolerance >= 1:\n"
+        "            return False  # nobody is moved\n",
+        "",
+        "bins are said to leave up to .00 of a gap of which all may stay",
+    ),
+    (
         "h2387",
         "postprocessing/_number_repair.py",
         "            return not _is_worse(*self._gaps_of_means(column))\n",

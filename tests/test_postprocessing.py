@@ -550,6 +550,24 @@ def test_groups_that_are_hardly_moved_are_not_told_what_bins_leave():
     assert significance.are_peaked(masses, sizes)
 
 
+def test_of_scores_that_nobody_moves_no_bin_is_said_to_leave_a_gap():
+    """As of .00, and, of means, that all of a bin are answered alike."""
+    group = np.arange(1800) % 3
+    alike = np.repeat([-0.5, 0.1, 0.5], 600)[:, None]
+    apart = 0.45 * ((2 * group + np.arange(1800) // 600) % 5 - 2)[:, None]
+    means = transformer(output="mean", epsilon=3.0, n_bins=9)
+    asked = transformer(output="continuous", fairness_tolerance=1.0, n_bins=9)
+    for model, scores, n_notes in ((means, alike, 1), (asked, apart, 0)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RepairWarning)
+            repaired = model.fit_transform(scores, sensitive_features=group)
+        assert_array_equal(repaired, scores)
+        assert len(model.repair_notes_) == n_notes
+        assert not any("bin" in note for note in model.repair_notes_)
+        masses, sizes = model._bin_masses(0), model.counts_[0].sum(axis=1)
+        assert significance.are_peaked(masses, sizes)
+
+
 def test_a_group_that_crowds_in_one_bin_is_told():
     """A gap of .96 fell to .5 and no further, in silence."""
     rng = np.random.default_rng(0)

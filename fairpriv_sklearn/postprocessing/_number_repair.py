@@ -362,7 +362,8 @@ class NumberRepair(Repair):
         if any(crowded):
             self._note(f"The repair stood back: {CROWDED}")
         coarse = self.within_bin_error_ > 2 * significance.MAY_REMAIN
-        for column in np.flatnonzero(coarse & (np.array(self.output_) == "mean")):
+        coarse &= (np.array(self.output_) == "mean") & ~pooled.all(axis=1)
+        for column in np.flatnonzero(coarse):
             gaps = self._gaps_of_means(column)
             self._note((WORSE if _is_worse(*gaps) else COARSE).format(*gaps))
         peaked = [column for column in seen if self._is_peaked(column)]
@@ -409,6 +410,8 @@ class NumberRepair(Repair):
         n_pooled = len(self.pooled_groups_[column])
         if self._maps[column] is None or n_pooled == len(self.groups_):
             return False
+        if self.transports_[column].tolerance >= 1:
+            return False  # nobody is moved
         sizes = self.counts_[column].sum(axis=1)
         return significance.are_peaked(self._bin_masses(column), sizes)
 
