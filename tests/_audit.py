@@ -60,7 +60,7 @@ def gaussian_audit(outputs0, outputs1, alpha=1e-3):
     return mu - stats.norm.isf(alpha) * width
 
 
-def pure_audit(outputs0, outputs1, delta=0.0, alpha=1e-3):
+def pure_audit(outputs0, outputs1, delta=0.0, alpha=1e-3, beyond=None):
     """Return a lower bound on epsilon of any release with one-dimensional outputs.
 
     Parameters
@@ -71,15 +71,20 @@ def pure_audit(outputs0, outputs1, delta=0.0, alpha=1e-3):
         Delta of the claim; 0 audits pure DP.
     alpha : float, default=1e-3
         Probability that the bound is wrong.
+    beyond : float, default=None
+        Where the event is known that tells most: an output of at least this, likelier
+        on the first data set. It sees with four runs what it takes ten to see without.
 
     Returns
     -------
     epsilon : float
-        The event "beyond a threshold" (either side, either data set first) is chosen
-        on one half of the runs; the other half bounds its two probabilities by
-        Clopper-Pearson.
+        Unless it is known, the event "beyond a threshold" (either side, either data set
+        first) is chosen on one half of the runs; the other half bounds its two
+        probabilities by Clopper-Pearson.
     """
     outputs0, outputs1 = np.asarray(outputs0), np.asarray(outputs1)
+    if beyond is not None:
+        return _log_ratio(outputs0, outputs1, beyond, delta, alpha)
     half = len(outputs0) // 2
     pairs = [
         (sign * first, sign * second)

@@ -151,9 +151,15 @@ CASES = {
 }
 
 
+# That one of each kind is convicted of half its noise shows what the audits can see:
+# of the others it is enough that their bounds are as near to what is claimed.
+TWINS = ["blind, parity", "encoder, a number or text", "pairs, a number or text"]
+
+
 @pytest.mark.filterwarnings("ignore:Of the columns? .* nearly all samples are missing")
-@pytest.mark.parametrize("honest", [True, False])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case, honest", [(case, True) for case in CASES] + [(case, False) for case in TWINS]
+)
 def test_audit_of_gaussian_releases(case, honest, monkeypatch):
     estimator, pair = CASES[case]
     monkeypatch.setattr(_points, "N_FITS", 1)  # what is released does not depend on it
@@ -173,10 +179,9 @@ def test_audit_of_counts(reach_size, honest, monkeypatch):
     estimator = regressor(epsilon=2.0, n_bins=3, reach_size=reach_size)
     if not honest:
         halve_the_noise(monkeypatch)
-    bound = pure_audit(
-        *log_ratios(estimator, blind_pair("number"), 250 if honest else 500)
-    )
-    assert bound > 0.6 and (bound <= 2.0) == honest
+    ratios = log_ratios(estimator, blind_pair("number"), n_fits=250)
+    bound = pure_audit(*np.negative(ratios), beyond=1.0)
+    assert bound > 0.7 and (bound <= 2.0) == honest
 
 
 @pytest.mark.parametrize("honest", [True, False])
@@ -192,10 +197,9 @@ def test_audit_of_sizes(honest, monkeypatch):
     if not honest:
         monkeypatch.setattr(CellCounts, "sensitivity", forgetful)
     estimator = regressor(epsilon=2.0, n_bins=3)
-    bound = pure_audit(
-        *log_ratios(estimator, blind_pair("number"), 150 if honest else 300)
-    )
-    assert bound > 0.6 and (bound <= 2.0) == honest
+    ratios = log_ratios(estimator, blind_pair("number"), 150 if honest else 300)
+    bound = pure_audit(*np.negative(ratios), beyond=1.0)
+    assert bound > 0.7 and (bound <= 2.0) == honest
 
 
 @pytest.mark.parametrize("honest", [True, False])

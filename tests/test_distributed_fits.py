@@ -49,7 +49,7 @@ VARIANTS = {
         {"fairness_weight": 0.0},
         {"penalty": "pairs"},
         {"neighboring": "add_remove"},
-        {"batch_size": 50, "group_sizes_public": True},
+        {"batch_size": 50, "group_sizes_public": True, "max_iter": 20},
         WIDE,
     ],
     "DPLinearRegression": [{}, {"neighboring": "add_remove"}, WIDE],

@@ -202,7 +202,7 @@ def test_audit_of_the_gradient_transcript(monkeypatch, relation):
     monkeypatch.setattr(parity, "fit_offsets", recording)
     model = DP2DPClassifier(
         oracle(),
-        epsilon=4.0,
+        epsilon=15.0,  # mu near 2.5: few fits tell most of it
         max_iter=3,
         # Steps too small to change a decision: the pair stays the worst one.
         learning_rate=1e-6,
@@ -212,7 +212,7 @@ def test_audit_of_the_gradient_transcript(monkeypatch, relation):
     sides = []
     for seed_side, (P, y, group) in enumerate(worst_pair(relation)):
         transcripts.clear()
-        for seed in range(600):
+        for seed in range(100):
             model.set_params(random_state=2 * seed + seed_side)
             model.fit(P, y, sensitive_features=group)
         direction = [1.0, -1.0] if relation == "replace_one" else [1.0, 0.0]
@@ -232,7 +232,7 @@ def test_audit_of_the_histogram_release(monkeypatch, relation):
     sides = []
     for seed_side, (P, y, group) in enumerate(worst_pair(relation)):
         outputs = []
-        for seed in range(2500):
+        for seed in range(1000):
             model.set_params(random_state=2 * seed + seed_side)
             counts = model.fit(P, y, sensitive_features=group).counts_[0, 0]
             # The log-likelihood ratio of double-sided geometric noise is bounded:
@@ -241,7 +241,7 @@ def test_audit_of_the_histogram_release(monkeypatch, relation):
             second = np.clip(counts[1], 0, 1) if relation == "replace_one" else 0
             outputs.append(first - second)
         sides.append(outputs)
-    bound = pure_audit(*sides)
+    bound = pure_audit(*sides, beyond=3)
     assert 0.5 < bound <= model.privacy_.epsilon
 
 
