@@ -23,6 +23,7 @@ from .learnt import (
     Learnt,
     drowned,
     encoded,
+    expected_groups,
     learn,
     to_list,
     unfitted_encoders,
@@ -223,7 +224,7 @@ def run_study(table: Table, args, title: str, say: Callable = lambda text: None)
     train, test = _split(table, args)
     task = regression if table.task == "regression" else classification
     encoders, shares = _unfitted(table, args, task, len(train))
-    warned = before_spending(table, train, args, task, shares)
+    warned = before_spending(table, train, args, task, shares, encoders.get("lists"))
     for sentence in warned:
         say(sentence)
 
@@ -360,12 +361,14 @@ def _encoders_guarantee(learnt: Learnt) -> PrivacyGuarantee:
 
 
 # --------------------------------------------------------------------------- sentences
-def before_spending(table: Table, train, args, task, shares) -> list[str]:
+def before_spending(table: Table, train, args, task, shares, lists) -> list[str]:
     """What can be said before any budget is spent."""
     names = table.groups or sorted(set(table.labels[train].tolist()))
     sizes = {str(g): int(np.sum(table.labels[train] == g)) for g in names}
-    large = {group: size for group, size in sizes.items() if size >= FEW_TRAIN}
-    enough = large if len(large) > 1 else sizes
+    likely = expected_groups(lists, table, sizes, len(train))
+    large = {group: size for group, size in likely.items() if size >= FEW_TRAIN}
+    enough = large if len(large) > 1 else likely
+    joined = likely != sizes and OTHER_GROUP in enough
     _, models = task(table, replace(UNKNOWN, groups=list(enough)), args)
     model = models["private and fair"]
     model.set_params(**shares["private and fair"])
@@ -374,7 +377,7 @@ def before_spending(table: Table, train, args, task, shares) -> list[str]:
         *_of_the_columns(table),
         *_of_small_groups(sizes),
         *_of_few_to_learn_from(model, len(train), args.blind),
-        *_of_made_up_people(model, list(enough.values())),
+        *_of_made_up_people(model, list(enough.values()), joined),
     ]
 
 
@@ -427,7 +430,7 @@ def _of_few_to_learn_from(model, n_rows: int, blind: bool) -> Iterator[str]:
         )
 
 
-def _of_made_up_people(model, group_sizes: list[int]) -> Iterator[str]:
+def _of_made_up_people(model, group_sizes: list[int], joined) -> Iterator[str]:
     from ..model_selection import expected_error
 
     try:
@@ -445,9 +448,11 @@ def _of_made_up_people(model, group_sizes: list[int]) -> Iterator[str]:
             else "remains, with noise or without"
         )
         help_ = "fewer groups or a larger --epsilon" if by_noise else "or fewer groups"
+        as_one = f", groups too small to be learnt as {OTHER_GROUP!r},"
         yield (
             f"The groups are small{' for this budget' * by_noise}: on made-up people "
-            f"of the same numbers a gap of about {left:.2f} {why}; more rows"
+            f"of the same numbers{as_one * joined} a gap of about "
+            f"{left:.2f} {why}; more rows"
             f"{',' * by_noise} {help_} help."
         )
 
