@@ -434,6 +434,22 @@ def test_conditional_mean_keeps_the_mean():
     assert_allclose(before, result.target_pmf @ result.grid)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_means_of_one_point_are_that_point(seed):
+    """One group's was .1 and the other's the next number, a gap of their mass."""
+    rng = np.random.default_rng(seed)
+    grid = np.sort(rng.normal(size=60))
+    result = fair_barycenter(grid, rng.dirichlet(np.ones(60), 3), [1, 1, 1], 0.1)
+    n_alone = 0
+    for means, plan in zip(result.conditional_mean, result.couplings, strict=True):
+        for source in np.unique(plan.source):
+            targets = plan.target[(plan.source == source) & (plan.mass > 1e-6)]
+            if len(targets) == 1:
+                assert means[source] == grid[targets[0]]
+                n_alone += 1
+    assert n_alone > 60
+
+
 def test_result_survives_pickling():
     result = fair_barycenter([0, 1, 2], np.eye(3)[:2], [1, 1], 0.2)
     copy = pickle.loads(pickle.dumps(result))

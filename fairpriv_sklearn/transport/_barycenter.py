@@ -23,6 +23,7 @@ from .._shared.arguments import checked, floats, having, number, places, word
 from .._shared.arrays import Floats, Integers, row_slices
 
 _MOST_TABLED = 1 << 23  # numbers in a table of quantile functions
+_ROUNDING = 1e-9  # of the range: a mean so near a point of the grid is the point
 _LEVELS_PER_BLOCK = 2048  # keeps the temporary arrays of the bisection in the cache
 
 
@@ -176,7 +177,12 @@ class BarycenterResult:
             mass = np.bincount(plan.source, plan.mass, k)
             moment = np.bincount(plan.source, plan.mass * self.grid[plan.target], k)
             np.divide(moment, mass, out=mean, where=mass > 0.0)
-        return np.clip(means, self.grid[0], self.grid[-1])
+        means = np.clip(means, self.grid[0], self.grid[-1])
+        # Rounding must not part groups whose mass goes to the same point.
+        middles = self.grid[:-1] / 2 + self.grid[1:] / 2
+        points = self.grid[middles.searchsorted(means)]
+        is_point = np.abs(means - points) <= _ROUNDING * np.ptp(self.grid)
+        return np.where(is_point, points, means)
 
     def transport(
         self, codes: ArrayLike, source: ArrayLike, uniforms: ArrayLike
