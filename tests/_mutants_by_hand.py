@@ -4464,23 +4464,23 @@ MUTANTS = [
     (
         "h2380",
         "postprocessing/_scale.py",
-        "            elif (certain**2).sum() * n_cells < SURELY * crowded * people**2:\n",
+        "            elif known <= reigns or crowd < SURELY * crowded:\n",
         "            else:\n",
         "a group that crowds by itself is left to one bin",
     ),
     (
         "h2381",
         "postprocessing/_scale.py",
-        "SURELY * crowded * people**2",
-        "SURELY * crowded * certain.sum() ** 2",
+        "(certain**2).sum() / people**2",
+        "(certain**2).sum() / certain.sum() ** 2",
         "whoever is left is a crowd, whatever the others do",
     ),
     (
         "h2382",
         "postprocessing/_scale.py",
-        "            if run.any():\n",
-        "            if False:\n",
-        "few people in a run of cells are not looked for there",
+        "elif known <= reigns or crowd < SURELY * crowded:",
+        "elif crowd < SURELY * crowded:",
+        "cells that noise made up are stretched where it reigns",
     ),
     (
         "h2383",
@@ -4895,7 +4895,7 @@ MUTANTS = [
     (
         "h1217",
         "postprocessing/_scale.py",
-        "if n is not None and n <= reigns:",
+        "if n is not None and known <= reigns:",
         "if n is not None:",
         "runs are looked for where noise is small",
     ),

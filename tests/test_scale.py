@@ -114,17 +114,20 @@ def test_even_where_nobody_crowds_or_nobody_knows():
     assert EVEN.stretched(crowd(4), 251.0**2) is EVEN
     assert EVEN.stretched(np.zeros(CELLS), 1.0) is EVEN
     assert EVEN.stretched(-crowd(4), 1.0) is EVEN
-    # A sum that noise made small: one cell above it does not hold a quarter of them.
-    noisy = np.where(np.arange(CELLS) == 3, 48.0, -2.0)
-    assert noisy.sum() == -14 and EVEN.stretched(noisy, 100.0) is EVEN
-    # 2 sqrt(32 * 100) = 113.1, and 48.3 - 20 is a quarter of it: 2 / 32 is its square.
-    noisy[3] = 48.5
+    # A sum that noise made small: one cell above it does not hold half of the people.
+    noisy = np.where(np.arange(CELLS) == 3, 70.0, -2.0)
+    assert noisy.sum() == 8 and EVEN.stretched(noisy, 100.0) is EVEN
+    # 2 sqrt(32 * 100) = 113.1, and 77 - 20 is half of it.
+    noisy[3] = 77.0
     assert EVEN.stretched(noisy, 100.0) is not EVEN
-    # In four cells half of them are needed: 34.1 - 20 each.
-    noisy[3:7] = 34.0
+    noisy[3] = 76.0
     assert EVEN.stretched(noisy, 100.0) is EVEN
-    noisy[3:7] = 34.5
-    assert EVEN.stretched(noisy, 100.0) is not EVEN
+    # Of more people a quarter is enough, in one cell: 2 / 32 is its square.
+    noisy[:] = np.where(np.arange(CELLS) == 3, 50.0, 63.3 / 31)
+    assert 113.2 < noisy.sum() < 113.4 and EVEN.stretched(noisy, 100.0) is not EVEN
+    assert EVEN.stretched(noisy - 0.01, 100.0) is EVEN  # of no more
+    assert EVEN.stretched(noisy, 100.0, n=114) is not EVEN
+    assert EVEN.stretched(noisy, 100.0, n=113) is EVEN
 
 
 @pytest.mark.parametrize("n", [None, 4000])
@@ -173,16 +176,19 @@ def test_a_run_of_cells_is_found_where_noise_hides_each(seed):
     (start, stop), most = max(sums.items(), key=lambda one: one[1])
     scale = EVEN.stretched(counts, deviation**2, n=799)
     alone = EVEN.stretched(counts, deviation**2)
-    assert (alone is EVEN) == (not (cells_tell or crowd_tells))
-    if cells_tell or most < 0.6 * reigns:
+    found = cells_tell or crowd_tells and counts.sum() > reigns
+    assert (alone is EVEN) == (not found)
+    if cells_tell:
         assert_array_equal(scale.places, alone.places)
+    elif most < 0.6 * reigns:
+        assert scale is EVEN
     else:
         room = np.full(CELLS, 0.5 / CELLS)
         room[start:stop] += 0.5 / (stop - start)
         assert_allclose(np.diff(scale.places), room)
         # Of more people noise would hide fewer cells.
         more = EVEN.stretched(counts, deviation**2, n=801)
-        assert_array_equal(more.places, alone.places)
+        assert (more is EVEN) == (not crowd_tells)
 
 
 def test_how_many_people_a_run_has_to_hold():

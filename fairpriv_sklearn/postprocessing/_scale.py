@@ -105,12 +105,11 @@ class Scale:
         reigns = max(CERTAIN * np.sqrt(n_cells) * deviation, 1.0)
         people = max(counts.sum(), reigns)
         if certain.sum() < MOST * people:
-            run = np.zeros(n_cells)
-            if n is not None and n <= reigns:
-                run = _run(counts, deviation, IN_RUN * reigns)
-            if run.any():
-                certain = run
-            elif (certain**2).sum() * n_cells < SURELY * crowded * people**2:
+            known = counts.sum() if n is None else n
+            crowd = n_cells * (certain**2).sum() / people**2
+            if n is not None and known <= reigns:
+                certain = _run(counts, deviation, IN_RUN * reigns)
+            elif known <= reigns or crowd < SURELY * crowded:
                 return self
         masses = certain / (certain.sum() or 1.0)
         if (masses**2).sum() * n_cells < crowded:  # even: 1; in one cell: n_cells
