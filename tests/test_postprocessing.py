@@ -361,7 +361,6 @@ def transformer_of(X):
     ).fit(X)
 
 
-@pytest.mark.filterwarnings("ignore:By noisy counts more than half:UserWarning")
 @pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
 def test_an_owned_randomised_base_scores_each_record_on_its_own(relation):
     X, y, group = biased()
